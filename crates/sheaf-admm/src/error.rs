@@ -1,0 +1,134 @@
+//! One error type for the library: what kind of mistake, where, what was expected, what came, and what to do.
+
+use std::fmt;
+
+/// Library result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of mistake an [`Error`] reports. Match on this; the texts are for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An array or a stalk has the wrong size.
+    Shape,
+    /// An index names an agent, slot, edge or view that does not exist.
+    OutOfRange,
+    /// A number that must be positive is not (rho, gamma, a tolerance, a step size).
+    NotPositive,
+    /// A NaN or an infinity where a finite number is needed.
+    NotFinite,
+    /// A matrix that must be positive definite is not.
+    NotPositiveDefinite,
+    /// The constraints of a local problem exclude every point.
+    Infeasible,
+    /// An inner solver stopped without an answer.
+    SolverFailed,
+    /// A combination of options that has no meaning.
+    Unsupported,
+    /// A configuration or file that does not say what it should.
+    Malformed,
+    /// The operating system refused to read or write.
+    Io,
+}
+
+/// A mistake, with its place, what was expected, what was got, and a next step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Parts {
+    kind: ErrorKind,
+    place: String,
+    expected: String,
+    got: String,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// An error of `kind` at `place`: `expected` this, `got` that.
+    pub fn new(
+        kind: ErrorKind,
+        place: impl Into<String>,
+        expected: impl fmt::Display,
+        got: impl fmt::Display,
+    ) -> Self {
+        Self(Box::new(Parts {
+            kind,
+            place: place.into(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+            hint: None,
+        }))
+    }
+
+    /// Adds what the reader can do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// What kind of mistake it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where it was found: a field, an agent, an edge, a file and line.
+    pub fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    /// What was expected there.
+    pub fn expected(&self) -> &str {
+        &self.0.expected
+    }
+
+    /// What was found instead.
+    pub fn got(&self) -> &str {
+        &self.0.got
+    }
+
+    /// What to do about it, where there is something to say.
+    pub fn hint_text(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: expected {}, got {}", self.0.place, self.0.expected, self.0.got)?;
+        if let Some(hint) = &self.0.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Checks that `got` items are there where `expected` are needed.
+pub(crate) fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::Shape, place, format_args!("{expected} numbers"), got))
+    }
+}
+
+/// Checks that a number is finite and positive.
+pub(crate) fn check_positive(place: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::NotPositive, place, "a finite number above 0", value))
+    }
+}
+
+/// Checks that every number of a slice is finite; names the first that is not.
+pub(crate) fn check_finite<T: crate::Real>(place: &str, values: &[T]) -> Result<()> {
+    match values.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(i) => {
+            Err(Error::new(ErrorKind::NotFinite, format!("{place}[{i}]"), "a finite number", values[i]))
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
+pub mod gemm;

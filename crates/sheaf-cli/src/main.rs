@@ -1,0 +1,2 @@
+//! `sheaf`: train, evaluate, trace and watch agents that negotiate.
+fn main() {}

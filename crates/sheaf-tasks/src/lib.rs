@@ -1,0 +1,1 @@
+//! Maze, MNIST and Sudoku as sheaves of agents; the same four files for each task: data, views, model, metrics.

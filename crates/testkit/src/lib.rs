@@ -1,0 +1,1 @@
+//! What the tests share: finite differences, a dense reference sheaf, golden arrays, a counting allocator.
