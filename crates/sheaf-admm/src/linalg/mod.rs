@@ -1,2 +1,6 @@
 //! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
+pub mod aligned;
 pub mod gemm;
+pub mod simd;
+pub mod stack;
+pub mod vector;

@@ -1,1 +1,243 @@
-//! TODO
+//! The cellular sheaf: a graph of agents, a vector space on every agent and every edge, and linear maps between.
+//!
+//! Agent i's maps are stacked into one matrix F_i (one block of rows per slot). The Laplacian is three steps:
+//!
+//! | step | does | shape |
+//! | --- | --- | --- |
+//! | project | y_i = F_i z_i, agent by agent | states → rows |
+//! | exchange | s = DᵀD y: along each edge, the difference of its two row blocks, added at one end and subtracted at the other | rows → rows |
+//! | lift | g_i = F_iᵀ s_i, agent by agent | rows → states |
+//!
+//! Only "exchange" touches another agent: it is all the communication there is.
+
+mod coboundary;
+mod graph;
+pub mod grid;
+pub mod init;
+mod maps;
+mod maps_grad;
+
+pub use coboundary::SheafOp;
+pub use graph::{AgentGraph, Edge};
+pub use grid::Connectivity;
+pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
+pub use maps_grad::{LowRankGrad, MapsGrad};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Row blocks of agents start at multiples of this many numbers, so that f32 stacks are whole cache lines.
+pub const ROW_PAD: usize = 16;
+
+/// An edge in terms of rows: `dim` rows from `row_u` meet `dim` rows from `row_v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EdgeRows {
+    pub row_u: u32,
+    pub row_v: u32,
+    pub dim: u32,
+    /// Place of the edge's own stalk in an edge vector.
+    pub start: u32,
+}
+
+/// The shape of a sheaf: sizes and places of all stalks. It holds no numbers that are learned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sheaf {
+    state_offsets: Vec<usize>,  // [agents + 1]
+    row_offsets: Vec<usize>,    // [agents + 1], multiples of ROW_PAD
+    stack_offsets: Vec<usize>,  // [agents + 1], places of stacks of their own size
+    slot_rows: Vec<Vec<usize>>, // [agents][slots + 1], row offsets of the slots within the agent
+    edges: Vec<EdgeRows>,
+    edge_len: usize,
+    uniform: Option<Uniform>,
+}
+
+/// Sizes of a sheaf whose agents are all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uniform {
+    /// Vertex stalk.
+    pub d_v: usize,
+    /// Edge stalk.
+    pub d_e: usize,
+    /// Slots of each agent.
+    pub slots: usize,
+    /// Rows of a padded stack: `slots · d_e` rounded up to [`ROW_PAD`].
+    pub ld: usize,
+}
+
+impl Sheaf {
+    /// Every agent has a stalk of `d_v`, every edge one of `d_e`.
+    pub fn uniform(graph: &AgentGraph, d_v: usize, d_e: usize) -> Result<Self> {
+        check_size("d_v", d_v)?;
+        check_size("d_e", d_e)?;
+        let slot_dims = (0..graph.agents()).map(|i| vec![d_e; graph.slots(i)]).collect();
+        let mut sheaf =
+            Self::assemble(graph, vec![d_v; graph.agents()], slot_dims, vec![d_e; graph.edges().len()])?;
+        let slots = if graph.agents() > 0 { graph.slots(0) } else { 0 };
+        if (0..graph.agents()).all(|i| graph.slots(i) == slots) {
+            sheaf.uniform = Some(Uniform { d_v, d_e, slots, ld: pad(slots * d_e) });
+        }
+        Ok(sheaf)
+    }
+
+    /// A stalk size for every agent and every edge. A slot takes the size of its edge; edges that share a slot must
+    /// agree; a slot without an edge has size 0.
+    ///
+    /// ```
+    /// use sheaf_admm::sheaf::{AgentGraph, Sheaf};
+    /// let graph = AgentGraph::from_edges(2, &[(0, 1)])?;
+    /// let sheaf = Sheaf::heterogeneous(&graph, &[3, 5], &[2])?;
+    /// assert_eq!(sheaf.state_len(), 8);
+    /// # Ok::<(), sheaf_admm::Error>(())
+    /// ```
+    pub fn heterogeneous(graph: &AgentGraph, d_v: &[usize], d_e: &[usize]) -> Result<Self> {
+        crate::error::check_len("stalk sizes of agents", graph.agents(), d_v.len())?;
+        crate::error::check_len("stalk sizes of edges", graph.edges().len(), d_e.len())?;
+        for (i, &d) in d_v.iter().enumerate() {
+            check_size(&format!("stalk of agent {i}"), d)?;
+        }
+        let mut slot_dims: Vec<Vec<usize>> = (0..graph.agents()).map(|i| vec![0; graph.slots(i)]).collect();
+        for (e, (edge, &dim)) in graph.edges().iter().zip(d_e).enumerate() {
+            check_size(&format!("stalk of edge {e}"), dim)?;
+            for (agent, slot) in [(edge.u, edge.slot_u), (edge.v, edge.slot_v)] {
+                let held = &mut slot_dims[agent as usize][slot as usize];
+                if *held != 0 && *held != dim {
+                    return Err(Error::new(
+                        ErrorKind::Shape,
+                        format!("stalk of edge {e}"),
+                        format_args!("{held}, the size of slot {slot} of agent {agent}"),
+                        dim,
+                    ));
+                }
+                *held = dim;
+            }
+        }
+        Self::assemble(graph, d_v.to_vec(), slot_dims, d_e.to_vec())
+    }
+
+    fn assemble(
+        graph: &AgentGraph,
+        d_v: Vec<usize>,
+        slot_dims: Vec<Vec<usize>>,
+        d_e: Vec<usize>,
+    ) -> Result<Self> {
+        let mut state_offsets = vec![0];
+        let mut row_offsets = vec![0];
+        let mut stack_offsets = vec![0];
+        let mut slot_rows = Vec::with_capacity(d_v.len());
+        for (d, dims) in d_v.iter().zip(&slot_dims) {
+            let mut starts = vec![0];
+            for dim in dims {
+                starts.push(starts[starts.len() - 1] + dim);
+            }
+            let used = starts[starts.len() - 1];
+            state_offsets.push(state_offsets[state_offsets.len() - 1] + d);
+            row_offsets.push(row_offsets[row_offsets.len() - 1] + pad(used));
+            stack_offsets.push(stack_offsets[stack_offsets.len() - 1] + d * pad(used));
+            slot_rows.push(starts);
+        }
+        let (&states, &all_rows) = (&state_offsets[d_v.len()], &row_offsets[d_v.len()]);
+        if states.max(all_rows).max(d_e.iter().sum()) > u32::MAX as usize {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                "sheaf",
+                "fewer than 2³² numbers",
+                states.max(all_rows),
+            ));
+        }
+        let mut start = 0;
+        let edges = graph
+            .edges()
+            .iter()
+            .zip(&d_e)
+            .map(|(e, &dim)| {
+                let row = |agent: u32, slot: u32| {
+                    (row_offsets[agent as usize] + slot_rows[agent as usize][slot as usize]) as u32
+                };
+                let edge = EdgeRows {
+                    row_u: row(e.u, e.slot_u),
+                    row_v: row(e.v, e.slot_v),
+                    dim: dim as u32,
+                    start: start as u32,
+                };
+                start += dim;
+                edge
+            })
+            .collect();
+        Ok(Self {
+            state_offsets,
+            row_offsets,
+            stack_offsets,
+            slot_rows,
+            edges,
+            edge_len: start,
+            uniform: None,
+        })
+    }
+
+    /// Number of agents.
+    pub fn agents(&self) -> usize {
+        self.slot_rows.len()
+    }
+
+    /// Length of a state vector: the sum of all agents' stalks.
+    pub fn state_len(&self) -> usize {
+        self.state_offsets[self.agents()]
+    }
+
+    /// Length of a row vector: all agents' stacked projections, padded.
+    pub fn row_len(&self) -> usize {
+        self.row_offsets[self.agents()]
+    }
+
+    /// Length of an edge vector: the sum of all edges' stalks.
+    pub fn edge_len(&self) -> usize {
+        self.edge_len
+    }
+
+    /// Number of edges.
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Where each agent's state starts; one more entry than agents.
+    pub fn state_offsets(&self) -> &[usize] {
+        &self.state_offsets
+    }
+
+    /// Where each agent's rows start; one more entry than agents, all multiples of [`ROW_PAD`].
+    pub fn row_offsets(&self) -> &[usize] {
+        &self.row_offsets
+    }
+
+    /// Where each agent's stack starts in [`Maps::PerAgent`]; one more entry than agents.
+    pub fn stack_offsets(&self) -> &[usize] {
+        &self.stack_offsets
+    }
+
+    /// Length of all stacks together in [`Maps::PerAgent`].
+    pub fn stack_len(&self) -> usize {
+        self.stack_offsets[self.agents()]
+    }
+
+    /// Row offsets of an agent's slots within its own rows; one more entry than slots.
+    pub fn slot_rows(&self, agent: usize) -> &[usize] {
+        &self.slot_rows[agent]
+    }
+
+    /// The common sizes, when all agents are alike.
+    pub fn as_uniform(&self) -> Option<Uniform> {
+        self.uniform
+    }
+
+    pub(crate) fn edges(&self) -> &[EdgeRows] {
+        &self.edges
+    }
+}
+
+/// Rounds up to a multiple of [`ROW_PAD`].
+pub(crate) fn pad(rows: usize) -> usize {
+    rows.div_ceil(ROW_PAD) * ROW_PAD
+}
+
+fn check_size(place: &str, d: usize) -> Result<()> {
+    if d > 0 { Ok(()) } else { Err(Error::new(ErrorKind::Shape, place, "at least 1", 0)) }
+}

@@ -1,0 +1,134 @@
+//! The coboundary F, its adjoint and the sheaf Laplacian L = FᵀF.
+//!
+//! With P the block-diagonal of all stacks (project) and D the signed incidence of row blocks (difference along
+//! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P.
+
+use super::{Maps, MapsGrad, Sheaf};
+use crate::error::check_len;
+use crate::linalg::vector::dot;
+use crate::{Real, Result};
+
+/// A sheaf together with the restriction maps of one sample.
+#[derive(Clone, Copy, Debug)]
+pub struct SheafOp<'a, T> {
+    sheaf: &'a Sheaf,
+    maps: Maps<'a, T>,
+}
+
+impl<'a, T: Real> SheafOp<'a, T> {
+    /// Checks that the maps fit the sheaf.
+    pub fn new(sheaf: &'a Sheaf, maps: Maps<'a, T>) -> Result<Self> {
+        maps.validate(sheaf)?;
+        Ok(Self { sheaf, maps })
+    }
+
+    /// The shape.
+    pub fn sheaf(&self) -> &'a Sheaf {
+        self.sheaf
+    }
+
+    /// The maps.
+    pub fn maps(&self) -> &Maps<'a, T> {
+        &self.maps
+    }
+
+    /// y = P z.
+    #[inline]
+    pub fn project(&self, z: &[T], y: &mut [T]) {
+        self.maps.project(self.sheaf, z, y);
+    }
+
+    /// g = Pᵀ s.
+    #[inline]
+    pub fn lift(&self, s: &[T], g: &mut [T]) {
+        self.maps.lift(self.sheaf, s, g);
+    }
+
+    /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
+    pub fn exchange(&self, y: &[T], s: &mut [T]) {
+        exchange(self.sheaf, y, s);
+    }
+
+    /// r = D y: the residual of every edge, `[edge_len]`.
+    pub fn difference(&self, y: &[T], r: &mut [T]) {
+        for e in self.sheaf.edges() {
+            let n = e.dim as usize;
+            let (a, b) = (&y[e.row_u as usize..][..n], &y[e.row_v as usize..][..n]);
+            for ((r, &a), &b) in r[e.start as usize..][..n].iter_mut().zip(a).zip(b) {
+                *r = a - b;
+            }
+        }
+    }
+
+    /// s = Dᵀ r. The adjoint of [`difference`](Self::difference).
+    pub fn spread(&self, r: &[T], s: &mut [T]) {
+        s.fill(T::ZERO);
+        for e in self.sheaf.edges() {
+            let n = e.dim as usize;
+            let r = &r[e.start as usize..][..n];
+            for (s, &r) in s[e.row_u as usize..][..n].iter_mut().zip(r) {
+                *s += r;
+            }
+            for (s, &r) in s[e.row_v as usize..][..n].iter_mut().zip(r) {
+                *s -= r;
+            }
+        }
+    }
+
+    /// r = F z; `rows` is scratch of `row_len`.
+    pub fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
+        self.project(z, rows);
+        self.difference(rows, r);
+    }
+
+    /// g = Fᵀ r; `rows` is scratch of `row_len`.
+    pub fn coboundary_t(&self, r: &[T], g: &mut [T], rows: &mut [T]) {
+        self.spread(r, rows);
+        self.lift(rows, g);
+    }
+
+    /// g = L z. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
+    #[inline]
+    pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
+        self.project(z, y);
+        self.exchange(y, s);
+        self.lift(s, g);
+    }
+
+    /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
+    pub fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+        self.coboundary(z, r, rows);
+        dot(r, r) * T::from_f64(0.5)
+    }
+
+    /// √(mean of the squared residuals + 1e-6), the published measure of agreement.
+    pub fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+        self.coboundary(z, r, rows);
+        let count = T::from_f64(self.sheaf.edge_len().max(1) as f64);
+        (dot(r, r) / count + T::from_f64(1e-6)).sqrt()
+    }
+
+    /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
+    /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
+    pub fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
+        d_maps.add_outers(self.sheaf, &self.maps, scale, 2, rows, states);
+    }
+
+    /// Checks the length of a state vector.
+    pub fn check_state(&self, place: &str, state: &[T]) -> Result<()> {
+        check_len(place, self.sheaf.state_len(), state.len())
+    }
+}
+
+fn exchange<T: Real>(sheaf: &Sheaf, y: &[T], s: &mut [T]) {
+    s.fill(T::ZERO);
+    for e in sheaf.edges() {
+        let n = e.dim as usize;
+        let (u, v) = (e.row_u as usize, e.row_v as usize);
+        for k in 0..n {
+            let r = y[u + k] - y[v + k];
+            s[u + k] += r;
+            s[v + k] -= r;
+        }
+    }
+}

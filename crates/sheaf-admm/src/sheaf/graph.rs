@@ -1,0 +1,129 @@
+//! Who talks to whom: agents, slots and edges.
+//!
+//! Each agent has slots; an edge joins a slot of one agent to a slot of another. The restriction map of an endpoint
+//! belongs to (agent, slot), so on a grid the slot is the direction of the neighbour, and in Sudoku it is the cell.
+
+use super::grid::{Connectivity, grid_edges};
+use crate::{Error, ErrorKind, Result};
+
+/// One edge: slot `slot_u` of agent `u` meets slot `slot_v` of agent `v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// First agent.
+    pub u: u32,
+    /// Slot of the first agent.
+    pub slot_u: u32,
+    /// Second agent.
+    pub v: u32,
+    /// Slot of the second agent.
+    pub slot_v: u32,
+}
+
+/// Agents, the number of slots each has, and the edges between slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentGraph {
+    slots: Vec<usize>, // [agents]
+    edges: Vec<Edge>,
+}
+
+impl AgentGraph {
+    /// A graph from explicit slots. `slots[i]` is the number of slots of agent `i`.
+    pub fn with_slots(slots: Vec<usize>, edges: Vec<Edge>) -> Result<Self> {
+        for (e, edge) in edges.iter().enumerate() {
+            for (end, agent, slot) in [("u", edge.u, edge.slot_u), ("v", edge.v, edge.slot_v)] {
+                let Some(&count) = slots.get(agent as usize) else {
+                    return Err(Error::new(
+                        ErrorKind::OutOfRange,
+                        format!("edge {e}, end {end}"),
+                        format_args!("an agent below {}", slots.len()),
+                        format_args!("agent {agent}"),
+                    ));
+                };
+                if slot as usize >= count {
+                    return Err(Error::new(
+                        ErrorKind::OutOfRange,
+                        format!("edge {e}, end {end}"),
+                        format_args!("a slot of agent {agent} below {count}"),
+                        format_args!("slot {slot}"),
+                    ));
+                }
+            }
+            if edge.u == edge.v && edge.slot_u == edge.slot_v {
+                return Err(Error::new(
+                    ErrorKind::OutOfRange,
+                    format!("edge {e}"),
+                    "two different ends",
+                    format_args!("slot {} of agent {} twice", edge.slot_u, edge.u),
+                ));
+            }
+        }
+        Ok(Self { slots, edges })
+    }
+
+    /// A graph from plain pairs; every end of every edge gets a slot of its own, numbered in order of appearance.
+    ///
+    /// ```
+    /// let triangle = sheaf_admm::sheaf::AgentGraph::from_edges(3, &[(0, 1), (1, 2), (2, 0)]).unwrap();
+    /// assert_eq!(triangle.slots(1), 2);
+    /// ```
+    pub fn from_edges(agents: usize, pairs: &[(usize, usize)]) -> Result<Self> {
+        let mut slots = vec![0usize; agents];
+        let mut edges = Vec::with_capacity(pairs.len());
+        for (e, &(u, v)) in pairs.iter().enumerate() {
+            let mut claim = |end: &str, agent: usize| {
+                let count = slots.get_mut(agent).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::OutOfRange,
+                        format!("edge {e}, end {end}"),
+                        format_args!("an agent below {agents}"),
+                        format_args!("agent {agent}"),
+                    )
+                })?;
+                *count += 1;
+                Ok::<u32, Error>(*count as u32 - 1)
+            };
+            let (slot_u, slot_v) = (claim("u", u)?, claim("v", v)?);
+            edges.push(Edge { u: u as u32, slot_u, v: v as u32, slot_v });
+        }
+        Self::with_slots(slots, edges)
+    }
+
+    /// A grid of `height × width` agents; the slot is the direction of the neighbour.
+    pub fn grid(height: usize, width: usize, connectivity: Connectivity) -> Self {
+        let edges = grid_edges(height, width, connectivity)
+            .into_iter()
+            .map(|e| Edge { u: e.u, slot_u: e.slot_u.into(), v: e.v, slot_v: e.slot_v.into() })
+            .collect();
+        Self { slots: vec![connectivity.slots(); height * width], edges }
+    }
+
+    /// The 27 agents of a Sudoku board: nine rows, nine columns, nine boxes, joined once for every cell they share
+    /// (a row and a box share three cells, so this is a multigraph). The slot is the cell's position within the
+    /// agent. Edges run over the cells in reading order: row–column, row–box, column–box.
+    pub fn sudoku() -> Self {
+        let mut edges = Vec::with_capacity(243);
+        for cell in 0..81u32 {
+            let (row, col) = (cell / 9, cell % 9);
+            let ends = [(row, col), (9 + col, row), (18 + row / 3 * 3 + col / 3, row % 3 * 3 + col % 3)];
+            for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                edges.push(Edge { u: ends[a].0, slot_u: ends[a].1, v: ends[b].0, slot_v: ends[b].1 });
+            }
+        }
+        Self { slots: vec![9; 27], edges }
+    }
+
+    /// Number of agents.
+    pub fn agents(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Number of slots of an agent.
+    pub fn slots(&self, agent: usize) -> usize {
+        self.slots[agent]
+    }
+
+    /// All edges.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+}

@@ -1,0 +1,305 @@
+//! Restriction maps: how an agent's state is projected into the spaces it shares with its neighbours.
+//!
+//! Every kind offers the same two products, project (y_i = F_i z_i) and lift (g_i = F_iᵀ s_i).
+//!
+//! | kind | holds | used where |
+//! | --- | --- | --- |
+//! | [`Maps::Shared`] | one stack for all agents, `[d_v, ld]` | Sudoku |
+//! | [`Maps::Table`] | stacks `[views, d_v, ld]` and an index per agent | Maze |
+//! | [`Maps::PerAgent`] | a stack of its own size for each agent | any graph, any stalk sizes |
+//! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | MNIST |
+//!
+//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. See
+//! [`Sheaf::pack_stack`](super::Sheaf::pack_stack).
+
+use super::{Sheaf, Uniform, pad};
+use crate::error::check_len;
+use crate::linalg::gemm::{Mat, gemm};
+use crate::linalg::stack::Table;
+use crate::{Error, ErrorKind, Real, Result};
+
+/// Low-rank maps on a shared base.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRank<'a, T> {
+    /// Base maps `[bases, d_e, d_v]`: one for every slot, or a single one for all slots.
+    pub base: &'a [T],
+    /// Factors `[views, slots, d_e, rank]`.
+    pub a: &'a [T],
+    /// Factors `[views, slots, d_v, rank]`.
+    pub b: &'a [T],
+    /// Optional gates `[views, slots]`, already between 0 and 1.
+    pub gate: Option<&'a [T]>,
+    /// Rank of the update.
+    pub rank: usize,
+    /// Factor before A·Bᵀ (alpha / rank).
+    pub scale: T,
+    /// Which view each agent has.
+    pub index: &'a [u32], // [agents]
+}
+
+/// The restriction maps of one sample.
+#[derive(Clone, Copy, Debug)]
+pub enum Maps<'a, T> {
+    /// One stack `[d_v, ld]` for all agents.
+    Shared(&'a [T]),
+    /// Stacks `[views, d_v, ld]`, `index[i]` names agent i's.
+    Table {
+        /// The stacks.
+        stacks: &'a [T],
+        /// Which stack each agent uses.
+        index: &'a [u32], // [agents]
+    },
+    /// Agent i's stack `[d_v(i), ld(i)]` starts at [`Sheaf::stack_offsets`]`[i]`.
+    PerAgent(&'a [T]),
+    /// Low-rank updates of a shared base.
+    LowRank(LowRank<'a, T>),
+}
+
+impl<T: Real> Maps<'_, T> {
+    /// Checks all sizes and indices against the sheaf.
+    pub fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+        match self {
+            Self::Shared(stack) => {
+                let u = need_uniform(sheaf)?;
+                check_len("shared stack", u.d_v * u.ld, stack.len())
+            }
+            Self::Table { stacks, index } => {
+                let u = need_uniform(sheaf)?;
+                check_index(index, sheaf.agents(), stacks.len() / (u.d_v * u.ld))
+            }
+            Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
+            Self::LowRank(low) => low.validate(sheaf),
+        }
+    }
+
+    /// y_i = F_i z_i for every agent. Overwrites `y`.
+    pub fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+        match self {
+            Self::Shared(stack) => {
+                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
+                let n = sheaf.agents();
+                gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
+            }
+            Self::Table { stacks, index } => T::project_table(table(sheaf, index), stacks, z, y),
+            Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
+                T::project_table(one, &stacks[place], &z[states], &mut y[rows]);
+            }),
+            Self::LowRank(low) => low.project(sheaf, z, y),
+        }
+    }
+
+    /// g_i = F_iᵀ s_i for every agent. Overwrites `g`. The adjoint of [`project`](Self::project).
+    pub fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+        match self {
+            Self::Shared(stack) => {
+                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
+                let n = sheaf.agents();
+                gemm(g, Mat::new(s, n, ld), Mat::new(stack, d_v, ld).t(), T::ONE, T::ZERO);
+            }
+            Self::Table { stacks, index } => T::lift_table(table(sheaf, index), stacks, s, g),
+            Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
+                T::lift_table(one, &stacks[place], &s[rows], &mut g[states]);
+            }),
+            Self::LowRank(low) => low.lift(sheaf, s, g),
+        }
+    }
+}
+
+/// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes.
+pub(super) fn each_agent(
+    sheaf: &Sheaf,
+    mut f: impl FnMut(Table<'_>, std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usize>),
+) {
+    for i in 0..sheaf.agents() {
+        let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
+        let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
+        if !rows.is_empty() {
+            let one = Table { d_v: states.len(), ld: rows.len(), index: &[0] };
+            f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
+        }
+    }
+}
+
+/// The kernel's view of a uniform sheaf.
+pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32]) -> Table<'a> {
+    let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
+    Table { d_v, ld, index }
+}
+
+fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
+    sheaf.uniform.ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "maps", "agents that are all alike", "stalks of different sizes")
+            .hint("use Maps::PerAgent, which takes any sizes")
+    })
+}
+
+fn check_index(index: &[u32], agents: usize, views: usize) -> Result<()> {
+    check_len("view index", agents, index.len())?;
+    match index.iter().position(|&v| v as usize >= views) {
+        None => Ok(()),
+        Some(i) => Err(Error::new(
+            ErrorKind::OutOfRange,
+            format!("view of agent {i}"),
+            format_args!("below {views}"),
+            index[i],
+        )),
+    }
+}
+
+impl<T: Real> LowRank<'_, T> {
+    fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+        let u = need_uniform(sheaf)?;
+        let one = u.d_e * u.d_v;
+        if self.base.len() != one && self.base.len() != u.slots * one {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                "base maps",
+                format_args!("{one} numbers (one base) or {} (one per slot)", u.slots * one),
+                self.base.len(),
+            ));
+        }
+        let per_view = u.slots * u.d_e * self.rank;
+        let views = if per_view == 0 { 0 } else { self.a.len() / per_view };
+        check_len("factors A", views * per_view, self.a.len())?;
+        check_len("factors B", views * u.slots * u.d_v * self.rank, self.b.len())?;
+        if let Some(gate) = self.gate {
+            check_len("gates", views * u.slots, gate.len())?;
+        }
+        check_index(self.index, sheaf.agents(), views)
+    }
+
+    /// (base map, A, B, factor) of a slot of a view.
+    #[inline(always)]
+    pub(super) fn slot(&self, u: Uniform, view: usize, slot: usize) -> (&[T], &[T], &[T], T) {
+        let one = u.d_e * u.d_v;
+        let base = if self.base.len() == one { self.base } else { &self.base[slot * one..][..one] };
+        let k = view * u.slots + slot;
+        let a = &self.a[k * u.d_e * self.rank..][..u.d_e * self.rank];
+        let b = &self.b[k * u.d_v * self.rank..][..u.d_v * self.rank];
+        (base, a, b, self.gate.map_or(self.scale, |g| g[k] * self.scale))
+    }
+
+    fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+        let u = sheaf.uniform.expect("validated");
+        for ((&view, z), y) in self.index.iter().zip(z.chunks_exact(u.d_v)).zip(y.chunks_exact_mut(u.ld)) {
+            for slot in 0..u.slots {
+                let (base, a, b, factor) = self.slot(u, view as usize, slot);
+                let y = &mut y[slot * u.d_e..][..u.d_e];
+                for (y, row) in y.iter_mut().zip(base.chunks_exact(u.d_v)) {
+                    *y = row.iter().zip(z).map(|(&f, &z)| f * z).sum();
+                }
+                for k in 0..self.rank {
+                    let c: T = z.iter().zip(b.chunks_exact(self.rank)).map(|(&z, b)| z * b[k]).sum();
+                    for (y, a) in y.iter_mut().zip(a.chunks_exact(self.rank)) {
+                        *y += factor * a[k] * c;
+                    }
+                }
+            }
+            y[u.slots * u.d_e..].fill(T::ZERO);
+        }
+    }
+
+    fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+        let u = sheaf.uniform.expect("validated");
+        for ((&view, s), g) in self.index.iter().zip(s.chunks_exact(u.ld)).zip(g.chunks_exact_mut(u.d_v)) {
+            g.fill(T::ZERO);
+            for slot in 0..u.slots {
+                let (base, a, b, factor) = self.slot(u, view as usize, slot);
+                let s = &s[slot * u.d_e..][..u.d_e];
+                for (&s, row) in s.iter().zip(base.chunks_exact(u.d_v)) {
+                    for (g, &f) in g.iter_mut().zip(row) {
+                        *g += f * s;
+                    }
+                }
+                for k in 0..self.rank {
+                    let c: T = s.iter().zip(a.chunks_exact(self.rank)).map(|(&s, a)| s * a[k]).sum();
+                    for (g, b) in g.iter_mut().zip(b.chunks_exact(self.rank)) {
+                        *g += factor * b[k] * c;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`].
+/// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
+pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) {
+    let u = sheaf.uniform.expect("uniform sheaf");
+    for (view, stack) in stacks.chunks_exact_mut(u.d_v * u.ld).enumerate() {
+        stack.fill(T::ZERO);
+        for slot in 0..u.slots {
+            let (base, a, b, factor) = low.slot(u, view, slot);
+            for j in 0..u.d_v {
+                let b = &b[j * low.rank..][..low.rank];
+                for r in 0..u.d_e {
+                    let a = &a[r * low.rank..][..low.rank];
+                    let update: T = a.iter().zip(b).map(|(&a, &b)| a * b).sum();
+                    stack[j * u.ld + slot * u.d_e + r] = base[r * u.d_v + j] + factor * update;
+                }
+            }
+        }
+    }
+}
+
+/// Adjoint of [`compose_low_rank`]: adds the gradients of base, factors and gates.
+pub fn compose_low_rank_vjp<T: Real>(
+    sheaf: &Sheaf,
+    low: &LowRank<'_, T>,
+    d_stacks: &[T],
+    grad: &mut super::LowRankGrad<'_, T>,
+) {
+    let u = sheaf.uniform.expect("uniform sheaf");
+    let one = u.d_e * u.d_v;
+    for (view, d_stack) in d_stacks.chunks_exact(u.d_v * u.ld).enumerate() {
+        for slot in 0..u.slots {
+            let (_, a, b, factor) = low.slot(u, view, slot);
+            let k = view * u.slots + slot;
+            let d_a = &mut grad.a[k * u.d_e * low.rank..][..u.d_e * low.rank];
+            let d_b = &mut grad.b[k * u.d_v * low.rank..][..u.d_v * low.rank];
+            let base_start = if low.base.len() == one { 0 } else { slot * one };
+            let mut d_factor = T::ZERO;
+            for j in 0..u.d_v {
+                for r in 0..u.d_e {
+                    let d = d_stack[j * u.ld + slot * u.d_e + r];
+                    grad.base[base_start + r * u.d_v + j] += d;
+                    for t in 0..low.rank {
+                        let (a, b) = (a[r * low.rank + t], b[j * low.rank + t]);
+                        d_a[r * low.rank + t] += factor * d * b;
+                        d_b[j * low.rank + t] += factor * d * a;
+                        d_factor += d * a * b;
+                    }
+                }
+            }
+            if let Some(gate) = grad.gate.as_deref_mut() {
+                gate[k] += d_factor * low.scale;
+            }
+        }
+    }
+}
+
+impl Sheaf {
+    /// Packs agent-style maps `[slots, d_e, d_v]` (rows of all slots, row-major) of one agent into a stack
+    /// `[d_v, ld]`; the padding becomes zero.
+    pub fn pack_stack<T: Real>(rows: &[T], d_v: usize, stack: &mut [T]) {
+        let count = rows.len() / d_v;
+        let ld = pad(count);
+        stack[..d_v * ld].fill(T::ZERO);
+        for (r, row) in rows.chunks_exact(d_v).enumerate() {
+            for (j, &f) in row.iter().enumerate() {
+                stack[j * ld + r] = f;
+            }
+        }
+    }
+
+    /// Adds a stack's gradient `[d_v, ld]` to maps `[slots, d_e, d_v]`; the adjoint of
+    /// [`pack_stack`](Self::pack_stack).
+    pub fn unpack_stack_add<T: Real>(stack: &[T], d_v: usize, rows: &mut [T]) {
+        let ld = pad(rows.len() / d_v);
+        for (r, row) in rows.chunks_exact_mut(d_v).enumerate() {
+            for (j, f) in row.iter_mut().enumerate() {
+                *f += stack[j * ld + r];
+            }
+        }
+    }
+}

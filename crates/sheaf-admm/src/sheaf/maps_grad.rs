@@ -1,0 +1,123 @@
+//! Gradients of restriction maps.
+//!
+//! Both products of a map have rank-one adjoints: y = F z gives dF += d_y zᵀ, g = Fᵀ s gives dF += s d_gᵀ. So one
+//! primitive serves every solver: add outer products of row vectors with state vectors, agent by agent.
+
+use super::maps::{LowRank, Maps, each_agent, table};
+use super::{Sheaf, Uniform};
+use crate::Real;
+use crate::linalg::gemm::{Mat, gemm};
+
+/// Gradients of [`LowRank`], all added to.
+#[derive(Debug)]
+pub struct LowRankGrad<'a, T> {
+    /// Like `LowRank::base`.
+    pub base: &'a mut [T],
+    /// Like `LowRank::a`.
+    pub a: &'a mut [T],
+    /// Like `LowRank::b`.
+    pub b: &'a mut [T],
+    /// Like `LowRank::gate`.
+    pub gate: Option<&'a mut [T]>,
+}
+
+/// Gradients of [`Maps`], the same kind and layout, all added to.
+#[derive(Debug)]
+pub enum MapsGrad<'a, T> {
+    /// `[d_v, ld]`.
+    Shared(&'a mut [T]),
+    /// `[views, d_v, ld]`.
+    Table(&'a mut [T]),
+    /// As [`Maps::PerAgent`].
+    PerAgent(&'a mut [T]),
+    /// As [`Maps::LowRank`].
+    LowRank(LowRankGrad<'a, T>),
+    /// The maps are constants.
+    None,
+}
+
+impl<T: Real> MapsGrad<'_, T> {
+    /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ over `terms` terms, `rows` `[terms, row_len]` and `states`
+    /// `[terms, state_len]` contiguous.
+    pub fn add_outers(
+        &mut self,
+        sheaf: &Sheaf,
+        maps: &Maps<'_, T>,
+        scale: T,
+        terms: usize,
+        rows: &[T],
+        states: &[T],
+    ) {
+        let (n_rows, n_states) = (sheaf.row_len(), sheaf.state_len());
+        match (self, maps) {
+            (Self::None, _) => {}
+            (Self::Shared(d_stack), Maps::Shared(_)) => {
+                let Uniform { d_v, ld, .. } = sheaf.as_uniform().expect("validated");
+                let n = terms * sheaf.agents();
+                gemm(d_stack, Mat::new(states, n, d_v).t(), Mat::new(rows, n, ld), scale, T::ONE);
+            }
+            (Self::Table(d_stacks), Maps::Table { index, .. }) => {
+                T::outers_table(table(sheaf, index), d_stacks, scale, terms, rows, states);
+            }
+            (Self::PerAgent(d_stacks), Maps::PerAgent(_)) => {
+                each_agent(sheaf, |one, place, own_states, own_rows| {
+                    for t in 0..terms {
+                        T::outers_table(
+                            one,
+                            &mut d_stacks[place.clone()],
+                            scale,
+                            1,
+                            &rows[t * n_rows..][own_rows.clone()],
+                            &states[t * n_states..][own_states.clone()],
+                        );
+                    }
+                })
+            }
+            (Self::LowRank(grad), Maps::LowRank(low)) => {
+                for t in 0..terms {
+                    low.add_outer(sheaf, scale, &rows[t * n_rows..], &states[t * n_states..], grad);
+                }
+            }
+            _ => unreachable!("the gradient has the kind of its maps"),
+        }
+    }
+}
+
+impl<T: Real> LowRank<'_, T> {
+    fn add_outer(&self, sheaf: &Sheaf, scale: T, rows: &[T], states: &[T], grad: &mut LowRankGrad<'_, T>) {
+        let u = sheaf.as_uniform().expect("validated");
+        let one = u.d_e * u.d_v;
+        for (i, &view) in self.index.iter().enumerate() {
+            let z = &states[i * u.d_v..][..u.d_v];
+            for slot in 0..u.slots {
+                let (_, a, b, factor) = self.slot(u, view as usize, slot);
+                let k = view as usize * u.slots + slot;
+                let y = &rows[i * u.ld + slot * u.d_e..][..u.d_e];
+                let base_start = if self.base.len() == one { 0 } else { slot * one };
+                for (r, &y) in y.iter().enumerate() {
+                    let d_row = &mut grad.base[base_start + r * u.d_v..][..u.d_v];
+                    for (d, &z) in d_row.iter_mut().zip(z) {
+                        *d += scale * y * z;
+                    }
+                }
+                let d_a = &mut grad.a[k * u.d_e * self.rank..][..u.d_e * self.rank];
+                let d_b = &mut grad.b[k * u.d_v * self.rank..][..u.d_v * self.rank];
+                let mut d_factor = T::ZERO;
+                for t in 0..self.rank {
+                    let bz: T = z.iter().zip(b.chunks_exact(self.rank)).map(|(&z, b)| z * b[t]).sum();
+                    let ay: T = y.iter().zip(a.chunks_exact(self.rank)).map(|(&y, a)| y * a[t]).sum();
+                    for (d, &y) in d_a.chunks_exact_mut(self.rank).zip(y) {
+                        d[t] += scale * factor * y * bz;
+                    }
+                    for (d, &z) in d_b.chunks_exact_mut(self.rank).zip(z) {
+                        d[t] += scale * factor * z * ay;
+                    }
+                    d_factor += bz * ay;
+                }
+                if let Some(gate) = grad.gate.as_deref_mut() {
+                    gate[k] += scale * self.scale * d_factor;
+                }
+            }
+        }
+    }
+}
