@@ -159,7 +159,7 @@ impl<T: Real> LowRank<'_, T> {
             ));
         }
         let per_view = u.slots * u.d_e * self.rank;
-        let views = if per_view == 0 { 0 } else { self.a.len() / per_view };
+        let views = self.a.len().checked_div(per_view).unwrap_or(0);
         check_len("factors A", views * per_view, self.a.len())?;
         check_len("factors B", views * u.slots * u.d_v * self.rank, self.b.len())?;
         if let Some(gate) = self.gate {

@@ -1,1 +1,139 @@
-//! TODO
+//! The consensus step: from the target w = x̃ + u to a state z that neighbours agree on.
+//!
+//! | family | minimises |
+//! | --- | --- |
+//! | hard | ½‖z − w‖²_ρ subject to F z = 0 |
+//! | soft | γ/2‖F z‖² + ½‖z − w‖²_ρ |
+//! | potential | γ·U(F z) + ½‖z − w‖²_ρ, U Huber or smoothed l1 |
+//!
+//! One solver a file; [`ZUpdate`] dispatches. Every solver brings
+//!
+//! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
+//!   the next (edge-space multipliers), empty for most;
+//! * `prepare`: once per solve, or when the penalty changes (factorisations);
+//! * `forward`: w, z_prev, carry → z, carry;
+//! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
+
+mod cg;
+mod cg_adjoint;
+
+pub use cg::{Cg, CgStart, CgStop};
+
+use crate::sheaf::{MapsGrad, SheafOp};
+use crate::x_update::Penalty;
+use crate::{Real, Result};
+
+/// How strictly neighbours must agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Agreement<T> {
+    /// F z = 0.
+    Hard,
+    /// γ/2‖F z‖² is paid.
+    Soft {
+        /// The price of disagreement.
+        gamma: T,
+    },
+}
+
+/// How an inner solve ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InnerReport {
+    /// Steps that ran.
+    pub steps: usize,
+    /// Whether the tolerance was met (always true for a fixed number of steps and for exact solves).
+    pub converged: bool,
+}
+
+/// Where a consensus step adds its gradients.
+#[derive(Debug)]
+pub struct ConsensusGrad<'g, 'm, T> {
+    /// Of the restriction maps.
+    pub maps: &'g mut MapsGrad<'m, T>,
+    /// Of the penalty: 1 number or one per agent.
+    pub rho: &'g mut [T],
+    /// Of γ.
+    pub gamma: &'g mut T,
+    /// Of the step size η.
+    pub eta: &'g mut T,
+}
+
+/// A consensus solver.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ZUpdate<T> {
+    /// Conjugate gradients on the states.
+    Cg(Cg<T>),
+}
+
+impl<T: Real> ZUpdate<T> {
+    /// Checks the options against the problem.
+    pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        match self {
+            Self::Cg(s) => s.validate(op),
+        }
+    }
+
+    /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
+    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.scratch_len(op),
+        }
+    }
+
+    /// Numbers carried from one ADMM iteration to the next.
+    pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(_) => {
+                let _ = op;
+                0
+            }
+        }
+    }
+
+    /// Work done once per solve and penalty.
+    pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        match self {
+            Self::Cg(_) => {
+                let _ = (op, rho, scratch);
+                Ok(())
+            }
+        }
+    }
+
+    /// z from the target `w` and the previous `z_prev`; `carry` goes from the previous iteration's to this one's.
+    pub fn forward(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],      // [states]
+        z_prev: &[T], // [states]
+        carry: &mut [T],
+        z: &mut [T], // [states]
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        match self {
+            Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+        }
+    }
+
+    /// Adjoint of [`forward`](Self::forward), which it replays. `carry` is the one the forward was given; `d_carry`
+    /// holds the gradient of the carry it returned and is replaced by the gradient of the one it was given.
+    pub fn vjp(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        carry: &[T],
+        d_z: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        d_carry: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        match self {
+            Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+        }
+    }
+}

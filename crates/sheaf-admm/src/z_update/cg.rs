@@ -1,0 +1,358 @@
+//! Conjugate gradients on the states, by T fixed steps or to a tolerance.
+//!
+//! The system is A z = b with A = γ·S L S + diag(shift), L = FᵀF and a symmetric node scaling S (absent unless
+//! agents have penalties of their own in the hard case).
+//!
+//! | agreement | A | b | start | answer |
+//! | --- | --- | --- | --- | --- |
+//! | soft | γL + ρ | ρ w | w, or z_prev without gradient | z |
+//! | hard, published | L + ε | L w | w − z_prev | w − solution |
+//! | hard, exact | L + ε | L w | 0 | w − solution |
+//!
+//! The published hard start is inexact on purpose: kernel components of w − z_prev are never removed. With one
+//! penalty per agent the hard problem is solved in the scaled variable ρ^½ z, where the weighted projection becomes an
+//! ordinary one (S = ρ^−½).
+//!
+//! One step, with guard e: q = A p, s = p·q + e, a = c/s (c = r·r), x += a p, r −= a q, c' = r·r, b = c'/(c + e),
+//! p' = r' + b p. Its adjoint, primes being values after the step and bars gradients:
+//!
+//! ```text
+//! r̄' += p̄';  b̄ = p̄'·p;  p̄ = b p̄';  c̄' += b̄/(c + e);  c̄ = −b̄ c'/(c + e)²;  r̄' += 2 c̄' r'
+//! ā = x̄·p − r̄'·q;  p̄ += a x̄;  q̄ = −a r̄';  c̄ += ā/s;  s̄ = −ā c/s²;  p̄ += s̄ q;  q̄ += s̄ p;  p̄ += A q̄
+//! ```
+//!
+//! and A receives the pair (q̄, p): dF += γ (e(p) q̄ᵀ + e(q̄) pᵀ), dγ += q̄·Lp, dshift += q̄·p. All pairs of a solve are
+//! collected and added to dF at once.
+
+use super::{Agreement, InnerReport};
+use crate::error::check_positive;
+use crate::linalg::vector::{axpy, cg_update, dot, scale_shift, sub, xpby};
+use crate::sheaf::SheafOp;
+use crate::x_update::Penalty;
+use crate::{Error, ErrorKind, Real, Result};
+
+/// When conjugate gradients stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CgStop<T> {
+    /// After exactly this many steps.
+    Steps(usize),
+    /// When ‖r‖ ≤ max(absolute, relative·‖b‖), or after `max_steps`.
+    Tolerance {
+        /// Absolute part.
+        absolute: T,
+        /// Part relative to the right side.
+        relative: T,
+        /// Upper limit of steps; memory for the adjoint grows with it.
+        max_steps: usize,
+    },
+}
+
+impl<T> CgStop<T> {
+    /// The most steps that can run.
+    pub fn max_steps(&self) -> usize {
+        match self {
+            Self::Steps(n) => *n,
+            Self::Tolerance { max_steps, .. } => *max_steps,
+        }
+    }
+}
+
+/// Where the iteration starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgStart {
+    /// The published choice: w (soft), w − z_prev (hard, inexact on purpose).
+    Published,
+    /// Soft: at z_prev, through which no gradient flows. Hard: as [`CgStart::Zero`].
+    Warm,
+    /// Hard: at 0, which makes the converged answer the exact projection. Soft: as [`CgStart::Published`].
+    Zero,
+}
+
+/// Conjugate gradients on the states.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cg<T> {
+    /// Hard or soft.
+    pub agreement: Agreement<T>,
+    /// When to stop.
+    pub stop: CgStop<T>,
+    /// Where to start.
+    pub start: CgStart,
+    /// Added to both denominators; 1e-8 as published, 0 for solves to a tight tolerance.
+    pub guard: T,
+    /// Tikhonov term of the hard system; 1e-5 as published.
+    pub tikhonov: T,
+}
+
+impl<T: Real> Cg<T> {
+    /// The published solver: `steps` fixed steps, guard 1e-8, Tikhonov 1e-5, published start.
+    pub fn published(agreement: Agreement<T>, steps: usize) -> Self {
+        Self {
+            agreement,
+            stop: CgStop::Steps(steps),
+            start: CgStart::Published,
+            guard: T::from_f64(1e-8),
+            tikhonov: T::from_f64(1e-5),
+        }
+    }
+
+    /// A solve to a relative tolerance, from a start that makes the hard answer the exact projection.
+    pub fn to_tolerance(agreement: Agreement<T>, relative: T, max_steps: usize) -> Self {
+        Self {
+            agreement,
+            stop: CgStop::Tolerance { absolute: T::ZERO, relative, max_steps },
+            start: CgStart::Zero,
+            guard: T::ZERO,
+            tikhonov: T::ZERO,
+        }
+    }
+
+    /// Checks the options.
+    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
+        if let Agreement::Soft { gamma } = self.agreement {
+            check_positive("gamma", gamma.to_f64())?;
+        }
+        for (place, value) in [("cg guard", self.guard), ("cg tikhonov", self.tikhonov)] {
+            if !(value.is_finite() && value >= T::ZERO) {
+                return Err(Error::new(ErrorKind::NotPositive, place, "a finite number, 0 or above", value));
+            }
+        }
+        if let CgStop::Tolerance { absolute, relative, .. } = self.stop {
+            check_positive("cg tolerance", (absolute.max(T::ZERO) + relative.max(T::ZERO)).to_f64())?;
+        }
+        Ok(())
+    }
+
+    /// Scratch of a forward solve.
+    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        2 * op.sheaf().row_len() + 5 * op.sheaf().state_len()
+    }
+
+    /// Solves. Saves: nothing; the adjoint replays.
+    pub fn forward(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        _carry: &mut [T],
+        z: &mut [T],
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        let (mut work, half) = Work::carve(op, scratch);
+        let system = System::new(self, op, rho, half);
+        let report = system.run(w, z_prev, z, &mut work, |_, _, _| {});
+        system.finish(w, z);
+        Ok(report)
+    }
+}
+
+/// Vectors of a running solve.
+pub(super) struct Work<'s, T> {
+    pub r: &'s mut [T],   // [states]
+    pub p: &'s mut [T],   // [states]
+    pub q: &'s mut [T],   // [states]
+    pub tmp: &'s mut [T], // [states]
+    pub y: &'s mut [T],   // [rows]
+    pub s: &'s mut [T],   // [rows]
+}
+
+impl<'s, T: Real> Work<'s, T> {
+    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they start
+    /// on a cache line when the scratch does.
+    pub(super) fn carve(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> (Self, &'s mut [T]) {
+        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
+        let (y, rest) = scratch.split_at_mut(m);
+        let (s, rest) = rest.split_at_mut(m);
+        let (r, rest) = rest.split_at_mut(n);
+        let (p, rest) = rest.split_at_mut(n);
+        let (q, rest) = rest.split_at_mut(n);
+        let (tmp, rest) = rest.split_at_mut(n);
+        (Self { r, p, q, tmp, y, s }, &mut rest[..n])
+    }
+}
+
+/// The scalars of one step.
+#[derive(Clone, Copy)]
+pub(super) struct Scalars<T> {
+    pub a: T,
+    pub b: T,
+    pub c: T,
+    pub c_next: T,
+    pub s: T,
+}
+
+/// A = γ·S L S + diag(shift) and what surrounds it.
+pub(super) struct System<'a, 's, T> {
+    pub cfg: &'a Cg<T>,
+    pub op: &'a SheafOp<'a, T>,
+    pub gamma: T,
+    pub shift: Penalty<'a, T>,
+    /// The diagonal of S per coordinate; absent when it is the identity.
+    pub half: Option<&'s [T]>,
+}
+
+impl<'a, 's, T: Real> System<'a, 's, T> {
+    pub(super) fn new(
+        cfg: &'a Cg<T>,
+        op: &'a SheafOp<'a, T>,
+        rho: &Penalty<'a, T>,
+        half: &'s mut [T],
+    ) -> Self {
+        match (cfg.agreement, rho) {
+            (Agreement::Soft { gamma }, _) => Self { cfg, op, gamma, shift: *rho, half: None },
+            (Agreement::Hard, Penalty::Scalar(_)) => {
+                Self { cfg, op, gamma: T::ONE, shift: Penalty::Scalar(cfg.tikhonov), half: None }
+            }
+            (Agreement::Hard, Penalty::PerAgent(rho)) => {
+                for (range, &rho) in op.sheaf().state_offsets().windows(2).zip(*rho) {
+                    half[range[0]..range[1]].fill(T::ONE / rho.sqrt());
+                }
+                Self { cfg, op, gamma: T::ONE, shift: Penalty::Scalar(cfg.tikhonov), half: Some(half) }
+            }
+        }
+    }
+
+    /// out = S L S p without shift; leaves the exchanged residuals in `s`.
+    pub(super) fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+        match self.half {
+            None => self.op.laplacian(p, out, y, s),
+            Some(half) => {
+                scale_into(tmp, half, p);
+                self.op.laplacian(tmp, out, y, s);
+                out.iter_mut().zip(half).for_each(|(o, &h)| *o *= h);
+            }
+        }
+    }
+
+    /// q = A p; leaves the exchanged residuals of S p in `s`.
+    pub(super) fn apply(&self, p: &[T], q: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+        self.laplacian(p, q, y, s, tmp);
+        match self.shift {
+            Penalty::Scalar(shift) => scale_shift(q, self.gamma, shift, p),
+            Penalty::PerAgent(shift) => {
+                for (range, &shift) in self.op.sheaf().state_offsets().windows(2).zip(shift) {
+                    let range = range[0]..range[1];
+                    scale_shift(&mut q[range.clone()], self.gamma, shift, &p[range]);
+                }
+            }
+        }
+    }
+
+    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
+    fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
+        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+            let rho = self.shift.of(i);
+            for k in range[0]..range[1] {
+                out[k] += rho * (a[k] - b[k]);
+            }
+        }
+    }
+
+    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
+    /// never formed. Returns with the exchanged residuals of the product in `work.s`.
+    pub(super) fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>) {
+        let Work { r, y, s, tmp, .. } = work;
+        match (self.cfg.agreement, self.cfg.start) {
+            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
+                x.copy_from_slice(w);
+                self.laplacian(w, r, y, s, tmp);
+                r.iter_mut().for_each(|r| *r = -self.gamma * *r);
+            }
+            (Agreement::Soft { .. }, CgStart::Warm) => {
+                x.copy_from_slice(z_prev);
+                self.laplacian(z_prev, r, y, s, tmp);
+                r.iter_mut().for_each(|r| *r = -self.gamma * *r);
+                self.add_shifted_difference(r, w, z_prev);
+            }
+            (Agreement::Hard, CgStart::Published) => {
+                sub(x, w, z_prev);
+                self.op.laplacian(z_prev, r, y, s);
+                if let Some(half) = self.half {
+                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
+                }
+                axpy(r, -self.cfg.tikhonov, x);
+            }
+            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
+                x.fill(T::ZERO);
+                self.op.laplacian(w, r, y, s);
+                if let Some(half) = self.half {
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
+                }
+            }
+        }
+    }
+
+    /// Turns the solution into the answer.
+    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
+        if self.cfg.agreement == Agreement::Hard {
+            if let Some(half) = self.half {
+                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
+            }
+            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
+        }
+    }
+
+    /// The squared residual to reach, in tolerance mode.
+    fn goal(&self, w: &[T], work: &mut Work<'_, T>) -> Option<T> {
+        let CgStop::Tolerance { absolute, relative, .. } = self.cfg.stop else { return None };
+        let Work { q, y, s, tmp, .. } = work;
+        match self.cfg.agreement {
+            Agreement::Soft { .. } => {
+                q.fill(T::ZERO);
+                tmp.fill(T::ZERO);
+                self.add_shifted_difference(q, w, tmp);
+            }
+            Agreement::Hard => {
+                self.op.laplacian(w, q, y, s);
+                if let Some(half) = self.half {
+                    q.iter_mut().zip(half).for_each(|(q, &h)| *q *= h);
+                }
+            }
+        }
+        let goal = absolute.max(relative * dot(q, q).sqrt());
+        Some(goal * goal)
+    }
+
+    /// Runs the solve; `record(step, scalars, work)` sees p, q and the exchanged residuals of p, and r after the step.
+    /// Called first with `scalars = None` after [`begin`](Self::begin).
+    pub(super) fn run(
+        &self,
+        w: &[T],
+        z_prev: &[T],
+        x: &mut [T],
+        work: &mut Work<'_, T>,
+        mut record: impl FnMut(usize, Option<Scalars<T>>, &Work<'_, T>),
+    ) -> InnerReport {
+        let guard = self.cfg.guard;
+        let goal = self.goal(w, work);
+        self.begin(w, z_prev, x, work);
+        record(0, None, work);
+        let mut c = dot(work.r, work.r);
+        work.p.copy_from_slice(work.r);
+        let mut steps = 0;
+        while steps < self.cfg.stop.max_steps() && goal.is_none_or(|goal| c > goal) {
+            self.apply(work.p, work.q, work.y, work.s, work.tmp);
+            let s = dot(work.p, work.q) + guard;
+            // Without a guard, an exactly solved system has nothing left to divide by.
+            if s <= T::ZERO || c + guard <= T::ZERO {
+                break;
+            }
+            let (a, mut c_next) = (c / s, T::ZERO);
+            cg_update(x, work.r, work.p, work.q, a, &mut c_next);
+            let b = c_next / (c + guard);
+            record(steps, Some(Scalars { a, b, c, c_next, s }), work);
+            c = c_next;
+            steps += 1;
+            xpby(work.p, work.r, b);
+        }
+        InnerReport { steps, converged: goal.is_none_or(|goal| c <= goal) }
+    }
+}
+
+/// out = a∘b.
+pub(super) fn scale_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
+    for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        *o = a * b;
+    }
+}
