@@ -12,14 +12,27 @@
 //! from threads, and the result is the same bits whatever their number.
 
 pub mod adamw;
+pub mod checkpoint;
 pub mod clip;
+pub mod crc32c;
 pub mod ema;
+pub mod f16;
+pub mod file;
+pub mod metrics;
 pub mod schedule;
+pub mod tensorboard;
+pub mod tensors;
+#[cfg(test)]
+mod test_dir;
+pub mod weights;
 
 pub use adamw::AdamW;
+pub use checkpoint::{Checkpoint, CheckpointFile, Counters, TrainState};
 pub use clip::{clip_global_norm, global_norm};
 pub use ema::ema_update;
 pub use schedule::{Decay, Schedule};
+pub use tensors::{Precision, TensorFile};
+pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
 use crate::Result;
 use crate::params::ParamLayout;
