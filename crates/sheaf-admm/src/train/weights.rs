@@ -1,0 +1,112 @@
+//! Weights without the training around them: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
+//! `config` (TOML: enough to build the model), `record` (JSON: how they were trained), `checksum`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::tensor::Dtype;
+
+use super::checkpoint::{self, check_format, meta};
+use super::file::write_whole;
+use super::tensors::{Precision, TensorFile, encode};
+use crate::Result;
+use crate::error::check_finite;
+use crate::params::ParamLayout;
+
+const FORMAT: &str = "sheaf-admm weights";
+const VERSION: &str = "1";
+
+/// What weights say about themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeightsMeta {
+    /// The task: `maze`, `mnist`, `sudoku`.
+    pub task: String,
+    /// The configuration of the model, TOML.
+    pub config: String,
+    /// How they were trained, JSON.
+    pub record: String,
+}
+
+/// The bytes of a weights file.
+pub fn encode_weights(
+    layout: &ParamLayout,
+    params: &[f32], // [layout.len()]
+    about: &WeightsMeta,
+    precision: Precision,
+) -> Result<Vec<u8>> {
+    check_finite("weights", params)?;
+    let metadata = BTreeMap::from([
+        ("format", FORMAT.to_string()),
+        ("version", VERSION.to_string()),
+        ("task", about.task.clone()),
+        ("config", about.config.clone()),
+        ("record", about.record.clone()),
+    ]);
+    encode("weights", metadata, layout, &[("", params)], precision)
+}
+
+/// Writes weights to `path`, whole or not at all.
+pub fn save_weights(
+    path: &Path,
+    layout: &ParamLayout,
+    params: &[f32], // [layout.len()]
+    about: &WeightsMeta,
+    precision: Precision,
+) -> Result<()> {
+    write_whole(path, &encode_weights(layout, params, about, precision)?)
+}
+
+/// A weights file: first its texts, from which the model is built, then its numbers.
+#[derive(Debug)]
+pub struct WeightsFile {
+    file: TensorFile,
+    about: WeightsMeta,
+}
+
+impl WeightsFile {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::check(TensorFile::read(path)?)
+    }
+
+    /// Weights that are part of the program; `place` names them in errors.
+    pub fn parse(place: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+        Self::check(TensorFile::parse(place, bytes.into())?)
+    }
+
+    fn check(file: TensorFile) -> Result<Self> {
+        let hint = match file.meta("format") {
+            Some(checkpoint::FORMAT) => {
+                "this is a checkpoint; the weights of its run are `best.safetensors` and `final.safetensors`"
+            }
+            _ => "`sheaf import` reads parameters of other programs",
+        };
+        check_format(&file, FORMAT, VERSION, hint)?;
+        let text = |key| meta(&file, key).map(str::to_string);
+        let about = WeightsMeta { task: text("task")?, config: text("config")?, record: text("record")? };
+        Ok(Self { file, about })
+    }
+
+    /// What the weights say about themselves.
+    pub fn about(&self) -> &WeightsMeta {
+        &self.about
+    }
+
+    /// The tensors, for tables of names, types and shapes.
+    pub fn tensors(&self) -> &TensorFile {
+        &self.file
+    }
+
+    /// The flat vector of a model with this layout; every tensor is checked, none may be missing or left over.
+    pub fn params(&self, layout: &ParamLayout) -> Result<Vec<f32>> {
+        let params = self.file.groups(layout, &[""], &[Dtype::F32, Dtype::F16])?.swap_remove(0);
+        for entry in layout.entries() {
+            check_finite(
+                &format!("{}: tensor `{}`", self.file.place(), entry.name),
+                &params[entry.range.clone()],
+            )?;
+        }
+        Ok(params)
+    }
+}
