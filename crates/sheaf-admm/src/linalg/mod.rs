@@ -1,5 +1,6 @@
 //! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
 pub mod aligned;
+pub(crate) mod diagonal_prox;
 pub mod gemm;
 pub mod simd;
 pub mod stack;

@@ -1,1 +1,313 @@
-//! TODO
+//! Local objectives: the x-update and its adjoint.
+//!
+//! ```text
+//! x_i = argmin f_i(x) + ρ_i/2 ‖x − v_i‖²        v = z − u
+//! ```
+//!
+//! One family of f a file, chosen by [`Objective`]; [`ObjectiveGrad`] mirrors it with the places where gradients are
+//! added. States are flat: agent i owns `offsets[i]..offsets[i + 1]`, so stalk sizes may differ.
+//!
+//! The order of calls: [`Objective::validate`] once when the parameters arrive; [`Objective::prepare`] once per solve
+//! and whenever ρ changes (it factorises, or computes 1/(D + l2 + ρ)); then [`Objective::prox`] every iteration and
+//! [`Objective::vjp`] in the reverse sweep, on the same scratch. Only `validate` and the general QP allocate.
+//!
+//! | family | f | solved by |
+//! | --- | --- | --- |
+//! | [`Diagonal`] | ½ Σ D x² + q·x + l1‖x‖₁ + l2/2‖x‖², box | closed form |
+//! | [`Tether`] | β/2 ‖x − h‖² | closed form |
+//! | `Mixed` | one family per agent | each its own |
+
+mod agents;
+mod diagonal;
+mod fused;
+mod penalty;
+mod tether;
+
+pub use diagonal::{Coefficient, Diagonal, DiagonalGrad};
+pub use penalty::Penalty;
+pub use tether::{Tether, TetherGrad};
+
+use agents::Agents;
+
+use crate::error::check_len;
+use crate::{Error, ErrorKind, Real, Result};
+
+/// The local objectives of all agents of a sample.
+///
+/// ```
+/// use sheaf_admm::x_update::{Coefficient, Diagonal, Objective, Penalty};
+///
+/// // Two agents with stalks of size 2 and 1, D = 1, q = 0, x ≥ 0.
+/// let offsets = [0, 2, 3];
+/// let diagonal = Diagonal { lo: Some(Coefficient::Scalar(0.0)), ..Diagonal::new(&[1.0; 3], &[0.0; 3]) };
+/// let objective = Objective::Diagonal(diagonal);
+/// let rho = Penalty::Scalar(1.0);
+/// objective.validate(&offsets)?;
+///
+/// let mut scratch = vec![0.0; objective.scratch_len(&offsets)];
+/// let mut x = [0.0; 3];
+/// objective.prepare(&offsets, &rho, &mut scratch)?;
+/// objective.prox(&offsets, &rho, &[4.0, -4.0, 2.0], &mut x, &mut scratch)?;
+/// assert_eq!(x, [2.0, 0.0, 1.0]);
+/// # Ok::<(), sheaf_admm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub enum Objective<'a, T> {
+    /// Diagonal quadratic with l1, l2 and a box.
+    Diagonal(Diagonal<'a, T>),
+    /// A pull towards an anchor.
+    Tether(Tether<'a, T>),
+    /// One objective per agent, each sized for that agent alone.
+    Mixed(Vec<Objective<'a, T>>),
+}
+
+/// Where the gradients of an [`Objective`] are added: the same family, or `None` where none is wanted.
+#[derive(Debug)]
+pub enum ObjectiveGrad<'a, T> {
+    /// No gradients of parameters, only of v and ρ.
+    None,
+    /// Of a [`Diagonal`].
+    Diagonal(DiagonalGrad<'a, T>),
+    /// Of a [`Tether`].
+    Tether(TetherGrad<'a, T>),
+    /// One per agent.
+    Mixed(Vec<ObjectiveGrad<'a, T>>),
+}
+
+/// What one coordinate of the state costs beside the family's own scratch: room for the fused step.
+const SPARE: usize = 3;
+
+impl<T: Real> Objective<'_, T> {
+    /// Checks sizes, finiteness, lo ≤ hi, weights ≥ 0 and convexity. Allocates; call it once.
+    pub fn validate(&self, offsets: &[usize]) -> Result<()> {
+        let agents = Agents::new(offsets)?;
+        self.check_sizes(agents)?;
+        self.validate_at(agents)
+    }
+
+    fn check_sizes(&self, agents: Agents<'_>) -> Result<()> {
+        match self {
+            Self::Diagonal(f) => f.check_sizes(agents),
+            Self::Tether(f) => f.check_sizes(agents),
+            Self::Mixed(each) => {
+                check_len("mixed objective, one per agent", agents.count(), each.len())?;
+                each.iter().enumerate().try_for_each(|(i, f)| f.check_sizes(agents.only(i)))
+            }
+        }
+    }
+
+    fn validate_at(&self, agents: Agents<'_>) -> Result<()> {
+        match self {
+            Self::Diagonal(f) => f.validate(agents),
+            Self::Tether(f) => f.validate(),
+            Self::Mixed(each) => each.iter().enumerate().try_for_each(|(i, f)| f.validate_at(agents.only(i))),
+        }
+    }
+
+    /// How many numbers of scratch `prepare`, `prox` and `vjp` share.
+    pub fn scratch_len(&self, offsets: &[usize]) -> usize {
+        let agents = Agents::trusted(offsets);
+        self.own_scratch_len(agents) + SPARE * agents.width()
+    }
+
+    fn own_scratch_len(&self, agents: Agents<'_>) -> usize {
+        match self {
+            Self::Diagonal(f) => f.scratch_len(agents),
+            Self::Tether(_) => 0,
+            Self::Mixed(each) => {
+                each.iter().enumerate().map(|(i, f)| f.own_scratch_len(agents.only(i))).sum()
+            }
+        }
+    }
+
+    /// Fills the scratch with what all iterations at these penalties share.
+    pub fn prepare(&self, offsets: &[usize], rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        let agents = Agents::new(offsets)?;
+        rho.validate(agents.count())?;
+        self.check_scratch(offsets, scratch)?;
+        self.check_sizes(agents)?;
+        self.prepare_at(agents, rho, scratch)
+    }
+
+    fn prepare_at(&self, agents: Agents<'_>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        match self {
+            Self::Diagonal(f) => f.prepare(agents, rho, scratch),
+            Self::Tether(_) => Ok(()),
+            Self::Mixed(each) => per_agent(each, agents, scratch, |f, agents, i, own| {
+                f.prepare_at(agents.only(i), &rho.one(i), own)
+            }),
+        }
+    }
+
+    /// x = argmin f(x) + ρ/2 ‖x − v‖² for every agent.
+    pub fn prox(
+        &self,
+        offsets: &[usize],
+        rho: &Penalty<'_, T>,
+        v: &[T],
+        x: &mut [T],
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let n = self.check_scratch(offsets, scratch)?;
+        check_len("x-update: v", n, v.len())?;
+        check_len("x-update: x", n, x.len())?;
+        self.prox_at(Agents::trusted(offsets), rho, v, x, scratch)
+    }
+
+    fn prox_at(
+        &self,
+        agents: Agents<'_>,
+        rho: &Penalty<'_, T>,
+        v: &[T],
+        x: &mut [T],
+        scratch: &mut [T],
+    ) -> Result<()> {
+        match self {
+            Self::Diagonal(f) => f.prox(agents, v, x, scratch),
+            Self::Tether(f) => f.prox(agents, rho, v, x),
+            Self::Mixed(each) => {
+                return per_agent(each, agents, scratch, |f, agents, i, own| {
+                    let at = agents.range(i);
+                    f.prox_at(agents.only(i), &rho.one(i), &v[at.clone()], &mut x[at], own)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the gradients of v, ρ and the parameters, given the gradient `d_x` of `x = prox(v)`.
+    ///
+    /// Saves: nothing beyond `v`, `x` and the prepared scratch.
+    pub fn vjp(
+        &self,
+        offsets: &[usize],
+        rho: &Penalty<'_, T>,
+        v: &[T],
+        x: &[T],
+        d_x: &[T],
+        d_v: &mut [T],
+        d_rho: &mut [T], // [1] or [agents]
+        grad: &mut ObjectiveGrad<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let n = self.check_scratch(offsets, scratch)?;
+        check_len("x-update: v", n, v.len())?;
+        check_len("x-update: x", n, x.len())?;
+        check_len("x-update: gradient of x", n, d_x.len())?;
+        check_len("x-update: gradient of v", n, d_v.len())?;
+        let agents = Agents::trusted(offsets);
+        check_len("x-update: gradient of rho", rho.grad_len(agents.count()), d_rho.len())?;
+        self.vjp_at(agents, rho, v, x, d_x, d_v, d_rho, grad, scratch)
+    }
+
+    fn vjp_at(
+        &self,
+        agents: Agents<'_>,
+        rho: &Penalty<'_, T>,
+        v: &[T],
+        x: &[T],
+        d_x: &[T],
+        d_v: &mut [T],
+        d_rho: &mut [T],
+        grad: &mut ObjectiveGrad<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        use ObjectiveGrad as G;
+        match (self, grad) {
+            (Self::Diagonal(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None, scratch),
+            (Self::Diagonal(f), G::Diagonal(g)) => {
+                f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g), scratch)
+            }
+            (Self::Tether(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None),
+            (Self::Tether(f), G::Tether(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g)),
+            (Self::Mixed(each), grad @ (G::None | G::Mixed(_))) => {
+                per_agent(each, agents, scratch, |f, agents, i, own| {
+                    let at = agents.range(i);
+                    let (v, x, d_x, d_v) = (&v[at.clone()], &x[at.clone()], &d_x[at.clone()], &mut d_v[at]);
+                    let (one, slot) = (rho.one(i), rho.grad_index(i));
+                    let grad = match grad {
+                        G::Mixed(each) if i < each.len() => &mut each[i],
+                        G::Mixed(each) => return Err(missing_grad(agents.name(i), each.len())),
+                        _ => &mut G::None,
+                    };
+                    f.vjp_at(agents.only(i), &one, v, x, d_x, d_v, &mut d_rho[slot..=slot], grad, own)
+                })
+            }
+            (f, grad) => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("gradient of the objective (agents from {})", agents.name(0)),
+                format_args!("the gradient of a {} objective, or none", f.name()),
+                grad.name(),
+            )),
+        }
+    }
+
+    /// f(x), summed over agents. Constraints are not counted: it is the value of a feasible point.
+    pub fn value(&self, offsets: &[usize], x: &[T]) -> T {
+        self.value_at(Agents::trusted(offsets), x)
+    }
+
+    fn value_at(&self, agents: Agents<'_>, x: &[T]) -> T {
+        match self {
+            Self::Diagonal(f) => f.value(agents, x),
+            Self::Tether(f) => f.value(x),
+            Self::Mixed(each) => {
+                let value = |(i, f): (usize, &Self)| f.value_at(agents.only(i), &x[agents.range(i)]);
+                each.iter().enumerate().map(value).sum()
+            }
+        }
+    }
+
+    /// Checks the scratch and returns the width of the state.
+    fn check_scratch(&self, offsets: &[usize], scratch: &[T]) -> Result<usize> {
+        let Some(&width) = offsets.last() else {
+            return Err(Error::new(ErrorKind::Shape, "offsets", "agents + 1 offsets", "none"));
+        };
+        let needed = self.scratch_len(offsets);
+        if scratch.len() < needed {
+            let expected = format_args!("at least {needed} numbers").to_string();
+            return Err(Error::new(ErrorKind::Shape, "x-update scratch", expected, scratch.len())
+                .hint("size it with Objective::scratch_len"));
+        }
+        Ok(width)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Diagonal(_) => "diagonal",
+            Self::Tether(_) => "tether",
+            Self::Mixed(_) => "mixed",
+        }
+    }
+}
+
+impl<T> ObjectiveGrad<'_, T> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Diagonal(_) => "diagonal",
+            Self::Tether(_) => "tether",
+            Self::Mixed(_) => "mixed",
+        }
+    }
+}
+
+/// Calls `each` agent's objective with its own part of the scratch.
+fn per_agent<'o, T: Real>(
+    each: &[Objective<'o, T>],
+    agents: Agents<'_>,
+    mut scratch: &mut [T],
+    mut call: impl FnMut(&Objective<'o, T>, Agents<'_>, usize, &mut [T]) -> Result<()>,
+) -> Result<()> {
+    for (i, f) in each.iter().enumerate() {
+        let (own, rest) = scratch.split_at_mut(f.own_scratch_len(agents.only(i)));
+        call(f, agents, i, own)?;
+        scratch = rest;
+    }
+    Ok(())
+}
+
+fn missing_grad(agent: usize, got: usize) -> Error {
+    let place = format!("gradient of a mixed objective, agent {agent}");
+    Error::new(ErrorKind::Shape, place, "one gradient per agent", got)
+}
