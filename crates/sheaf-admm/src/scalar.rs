@@ -27,6 +27,7 @@ pub trait Real:
     + DivAssign
     + Sum<Self>
     + crate::linalg::gemm::Gemm
+    + crate::linalg::activation::Activations
 {
     /// 0.
     const ZERO: Self;
