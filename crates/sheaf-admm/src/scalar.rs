@@ -28,6 +28,7 @@ pub trait Real:
     + Sum<Self>
     + crate::linalg::gemm::Gemm
     + crate::linalg::stack::StackKernels
+    + crate::linalg::activation::Activations
 {
     /// 0.
     const ZERO: Self;
