@@ -80,6 +80,13 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
+    /// Numbers of scratch that `prepare` and `forward` need when no adjoint will run.
+    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.forward_scratch_len(op),
+        }
+    }
+
     /// Numbers carried from one ADMM iteration to the next.
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {

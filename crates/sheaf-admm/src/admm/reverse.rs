@@ -1,0 +1,213 @@
+//! The reverse sweep: gradients of everything a solve was given, through the iterations as they ran.
+
+use super::step::Before;
+use super::{Problem, Workspace};
+use crate::error::check_len;
+use crate::linalg::vector::{axpy, norm};
+use crate::sheaf::MapsGrad;
+use crate::x_update::ObjectiveGrad;
+use crate::{Error, ErrorKind, Real, Result};
+
+/// How far back gradients flow. A choice apart from the solver.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Adjoint<T> {
+    /// Through every iteration.
+    Unrolled,
+    /// Through the last n iterations; the state before them is a constant.
+    LastSteps(usize),
+    /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
+    /// step at the last state. It converges as fast as the solve did, needs no tape beyond the last iteration, and is
+    /// the derivative of the solution when the solve has converged (with an exact z-update).
+    Implicit {
+        /// Stop when a term of the series is this small relative to the first.
+        tolerance: T,
+        /// The most terms.
+        max_terms: usize,
+    },
+}
+
+/// What the loss asks of the solve: the gradients of the last iterates.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds<'a, T> {
+    /// Of the last W proposals x, oldest first.
+    pub d_x: &'a [T], // [W, states]
+    /// Of the last z, where the loss reads it.
+    pub d_z: Option<&'a [T]>, // [states]
+    /// Of the last u, where the loss reads it.
+    pub d_u: Option<&'a [T]>, // [states]
+}
+
+/// Where the reverse sweep adds.
+#[derive(Debug)]
+pub struct Gradients<'g, 'm, T> {
+    /// Of the objective's parameters.
+    pub objective: &'g mut ObjectiveGrad<'m, T>,
+    /// Of the restriction maps.
+    pub maps: &'g mut MapsGrad<'m, T>,
+    /// Of the penalty.
+    pub rho: &'g mut [T], // [1] or [agents]
+    /// Of γ.
+    pub gamma: &'g mut T,
+    /// Of the step size of descent.
+    pub eta: &'g mut T,
+    /// Of the start h; empty when it is not wanted.
+    pub start: &'g mut [T], // [states] or []
+}
+
+impl<T: Real> Problem<'_, T> {
+    /// Differentiates the solve last recorded in `ws`. Adds to every gradient.
+    pub fn reverse(
+        &self,
+        adjoint: Adjoint<T>,
+        seeds: &Seeds<'_, T>,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<()> {
+        let (n, ran) = (self.op.sheaf().state_len(), ws.tape.len);
+        let window = self.check_seeds(seeds, grads, ws)?;
+        ws.d_z[..n].fill(T::ZERO);
+        ws.d_u[..n].fill(T::ZERO);
+        ws.d_carry.fill(T::ZERO);
+        if let Some(d_z) = seeds.d_z {
+            ws.d_z[..n].copy_from_slice(d_z);
+        }
+        if let Some(d_u) = seeds.d_u {
+            ws.d_u[..n].copy_from_slice(d_u);
+        }
+        match adjoint {
+            Adjoint::Implicit { tolerance, max_terms } => {
+                self.reverse_implicit(tolerance, max_terms, seeds, window, grads, ws)
+            }
+            Adjoint::Unrolled => self.reverse_steps(0, seeds, window, grads, ws),
+            Adjoint::LastSteps(count) => {
+                self.reverse_steps(ran.saturating_sub(count), seeds, window, grads, ws)
+            }
+        }
+    }
+
+    fn check_seeds(
+        &self,
+        seeds: &Seeds<'_, T>,
+        grads: &Gradients<'_, '_, T>,
+        ws: &Workspace<T>,
+    ) -> Result<usize> {
+        let n = self.op.sheaf().state_len();
+        if !ws.tape.recording || ws.tape.len == 0 {
+            return Err(Error::new(ErrorKind::Unsupported, "reverse", "a recorded solve", "none")
+                .hint("solve first, with a workspace made for Mode::Differentiate"));
+        }
+        let window = seeds.d_x.len() / n.max(1);
+        check_len("seed of x", window * n, seeds.d_x.len())?;
+        check_len("gradient of rho", self.rho.grad_len(self.op.sheaf().agents()), grads.rho.len())?;
+        if !grads.start.is_empty() {
+            check_len("gradient of the start", n, grads.start.len())?;
+        }
+        if window > ws.tape.len {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                "seed of x",
+                format_args!("at most {} iterates, as many as ran", ws.tape.len),
+                window,
+            ));
+        }
+        Ok(window)
+    }
+
+    /// Back from the last iteration to iteration `first`.
+    fn reverse_steps(
+        &self,
+        first: usize,
+        seeds: &Seeds<'_, T>,
+        window: usize,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<()> {
+        let (n, ran) = (self.op.sheaf().state_len(), ws.tape.len);
+        let mut in_force = T::ZERO;
+        for k in (first..ran).rev() {
+            // After iteration k the duals were rescaled when the penalty moved.
+            let (factor, next) = (ws.tape.factor[k], ws.tape.factor[k + 1]);
+            if next != factor {
+                ws.d_u[..n].iter_mut().for_each(|d| *d *= factor / next);
+            }
+            if factor != in_force {
+                self.set_factor(factor, ws)?;
+                in_force = factor;
+            }
+            match (k + window).checked_sub(ran) {
+                Some(slot) => ws.d_x[..n].copy_from_slice(&seeds.d_x[slot * n..][..n]),
+                None => ws.d_x[..n].fill(T::ZERO),
+            }
+            self.reverse_one(k, factor, grads, ws)?;
+        }
+        if first == 0 && !grads.start.is_empty() {
+            axpy(grads.start, T::ONE, &ws.d_z[..n]);
+        }
+        Ok(())
+    }
+
+    /// One iteration back, its penalty's gradient passed on with the factor in force.
+    fn reverse_one(
+        &self,
+        k: usize,
+        factor: T,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<()> {
+        let n = self.op.sheaf().state_len();
+        let c = self.z_update.carry_len(&self.op);
+        ws.d_rho.fill(T::ZERO);
+        let (tape, rho_buffer) = (std::mem::take(&mut ws.tape), std::mem::take(&mut ws.rho));
+        let at = Before {
+            z: &tape.z[k * n..][..n],
+            u: &tape.u[k * n..][..n],
+            carry: &tape.carry[k * c..][..c],
+            x: &tape.x[k * n..][..n],
+        };
+        let stepped = self.step_vjp(&self.penalty_of(&rho_buffer), at, grads, ws);
+        ws.tape = tape;
+        ws.rho = rho_buffer;
+        axpy(grads.rho, factor, &ws.d_rho);
+        stepped
+    }
+
+    fn reverse_implicit(
+        &self,
+        tolerance: T,
+        max_terms: usize,
+        seeds: &Seeds<'_, T>,
+        window: usize,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<()> {
+        let (n, last) = (self.op.sheaf().state_len(), ws.tape.len - 1);
+        let factor = ws.tape.factor[last];
+        self.set_factor(factor, ws)?;
+        // At a fixed point all iterates are one: their seeds add up.
+        ws.d_x[..n].fill(T::ZERO);
+        for slot in 0..window {
+            axpy(&mut ws.d_x[..n], T::ONE, &seeds.d_x[slot * n..][..n]);
+        }
+        let mut first = T::ZERO;
+        for term in 0..max_terms {
+            self.reverse_one(last, factor, grads, ws)?;
+            ws.d_x[..n].fill(T::ZERO);
+            let size = norm(&ws.d_z[..n]) + norm(&ws.d_u[..n]);
+            if term == 0 {
+                first = size;
+            }
+            if size <= tolerance * first {
+                return Ok(());
+            }
+        }
+        Err(Error::new(
+            ErrorKind::SolverFailed,
+            "implicit adjoint",
+            format_args!(
+                "a series that falls below {tolerance:e} of its first term within {max_terms} terms"
+            ),
+            "one that does not",
+        )
+        .hint("solve to a tighter tolerance, allow more terms, or use Adjoint::Unrolled"))
+    }
+}
