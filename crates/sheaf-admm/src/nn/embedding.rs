@@ -1,6 +1,6 @@
 //! Table lookup.
 //!
-//! Forward: y_r = table[id_r]. Adjoint: d_table[id_r] += d_y_r; rows that share an id add up, in order of the rows.
+//! Forward: `y_r = table[id_r]`. Adjoint: `d_table[id_r] += d_y_r`; rows that share an id add up, in order of the rows.
 //!
 //! | name | shape | |
 //! | --- | --- | --- |
@@ -16,7 +16,7 @@ use crate::nn::linear::add;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 
-/// y_r = table[id_r].
+/// `y_r = table[id_r]`.
 ///
 /// Saves: `ids`, kept by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Embedding {
         init.fill(&mut params[self.table.clone()], self.count, self.dim, stream);
     }
 
-    /// y_r = table[id_r].
+    /// `y_r = table[id_r]`.
     pub fn forward<T: Real>(
         &self,
         params: &[T],
@@ -62,7 +62,7 @@ impl Embedding {
         }
     }
 
-    /// y_r += table[id_r].
+    /// `y_r += table[id_r]`.
     pub fn forward_add<T: Real>(
         &self,
         params: &[T],
