@@ -14,6 +14,7 @@
 //! Nothing here allocates after `new`: `saved_len` and `scratch_len` tell the caller what to bring.
 
 pub mod activation;
+pub mod concat;
 pub mod embedding;
 pub mod init;
 pub mod linear;
@@ -22,6 +23,7 @@ pub mod norm;
 pub mod residual;
 pub mod swiglu;
 
+pub use concat::ConcatDense;
 pub use embedding::Embedding;
 pub use init::Init;
 pub use linear::Linear;

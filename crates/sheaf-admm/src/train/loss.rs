@@ -18,7 +18,8 @@ pub fn cross_entropy_grad<T: Real>(
 ) -> T {
     shifted_exps(logits, classes, exps);
     let mut loss = T::ZERO;
-    for ((row, exps), &label) in logits.chunks_exact_mut(classes).zip(exps.chunks_exact(classes)).zip(labels) {
+    for ((row, exps), &label) in logits.chunks_exact_mut(classes).zip(exps.chunks_exact(classes)).zip(labels)
+    {
         if label == IGNORE {
             row.fill(T::ZERO);
             continue;

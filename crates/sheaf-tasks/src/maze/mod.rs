@@ -15,11 +15,13 @@
 //! | [`carve`], [`data`], [`suite`] | draw mazes, keep train and test apart, the published sets, npz files |
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
+//! | [`model`] | encoder, ADMM, decoder |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 
 pub mod carve;
 pub mod data;
 pub mod metrics;
+pub mod model;
 pub mod solve;
 pub mod suite;
 pub mod symmetry;

@@ -109,7 +109,8 @@ impl MazeConfig {
                 return Err(Error::new(ErrorKind::Malformed, format!("model.{name}"), "at least 1", value));
             }
         }
-        for (name, value) in [("gamma", self.gamma), ("rho_init", self.rho_init), ("relaxation", self.relaxation)]
+        for (name, value) in
+            [("gamma", self.gamma), ("rho_init", self.rho_init), ("relaxation", self.relaxation)]
         {
             if !(value.is_finite() && value > 0.0) {
                 let place = format!("model.{name}");
@@ -144,11 +145,8 @@ impl MazeConfig {
 
     /// The consensus solver.
     pub fn z_update<T: Real>(&self, checked: &Checked) -> ZUpdate<T> {
-        let agreement = if checked.hard {
-            Agreement::Hard
-        } else {
-            Agreement::Soft { gamma: T::from_f64(self.gamma) }
-        };
+        let agreement =
+            if checked.hard { Agreement::Hard } else { Agreement::Soft { gamma: T::from_f64(self.gamma) } };
         let published = Cg::published(agreement, self.cg_steps);
         ZUpdate::Cg(Cg { stop: CgStop::Steps(self.cg_steps), start: CgStart::Published, ..published })
     }
