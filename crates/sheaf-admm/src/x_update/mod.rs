@@ -15,15 +15,25 @@
 //! | --- | --- | --- |
 //! | [`Diagonal`] | ½ Σ D x² + q·x + l1‖x‖₁ + l2/2‖x‖², box | closed form |
 //! | [`Tether`] | β/2 ‖x − h‖² | closed form |
+//! | [`Dense`] | ½ xᵀQx + q·x | Cholesky, once per solve |
+//! | [`Equality`] | ½ xᵀQx + q·x, Ax = b | Schur complement, once per solve |
 //! | `Mixed` | one family per agent | each its own |
 
 mod agents;
+mod coefficient;
+mod curvature;
+mod dense;
 mod diagonal;
+mod equality;
 mod fused;
 mod penalty;
 mod tether;
 
-pub use diagonal::{Coefficient, Diagonal, DiagonalGrad};
+pub use coefficient::Coefficient;
+pub use curvature::Curvature;
+pub use dense::{Dense, DenseGrad};
+pub use diagonal::{Diagonal, DiagonalGrad};
+pub use equality::{Equality, EqualityGrad};
 pub use penalty::Penalty;
 pub use tether::{Tether, TetherGrad};
 
@@ -57,6 +67,10 @@ pub enum Objective<'a, T> {
     Diagonal(Diagonal<'a, T>),
     /// A pull towards an anchor.
     Tether(Tether<'a, T>),
+    /// A dense quadratic.
+    Dense(Dense<'a, T>),
+    /// A quadratic with linear equalities.
+    Equality(Equality<'a, T>),
     /// One objective per agent, each sized for that agent alone.
     Mixed(Vec<Objective<'a, T>>),
 }
@@ -70,6 +84,10 @@ pub enum ObjectiveGrad<'a, T> {
     Diagonal(DiagonalGrad<'a, T>),
     /// Of a [`Tether`].
     Tether(TetherGrad<'a, T>),
+    /// Of a [`Dense`].
+    Dense(DenseGrad<'a, T>),
+    /// Of an [`Equality`].
+    Equality(EqualityGrad<'a, T>),
     /// One per agent.
     Mixed(Vec<ObjectiveGrad<'a, T>>),
 }
@@ -89,6 +107,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.check_sizes(agents),
             Self::Tether(f) => f.check_sizes(agents),
+            Self::Dense(f) => f.check_sizes(agents),
+            Self::Equality(f) => f.check_sizes(agents),
             Self::Mixed(each) => {
                 check_len("mixed objective, one per agent", agents.count(), each.len())?;
                 each.iter().enumerate().try_for_each(|(i, f)| f.check_sizes(agents.only(i)))
@@ -100,6 +120,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.validate(agents),
             Self::Tether(f) => f.validate(),
+            Self::Dense(f) => f.validate(agents),
+            Self::Equality(f) => f.validate(agents),
             Self::Mixed(each) => each.iter().enumerate().try_for_each(|(i, f)| f.validate_at(agents.only(i))),
         }
     }
@@ -114,6 +136,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.scratch_len(agents),
             Self::Tether(_) => 0,
+            Self::Dense(f) => f.scratch_len(agents),
+            Self::Equality(f) => f.scratch_len(agents),
             Self::Mixed(each) => {
                 each.iter().enumerate().map(|(i, f)| f.own_scratch_len(agents.only(i))).sum()
             }
@@ -133,6 +157,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.prepare(agents, rho, scratch),
             Self::Tether(_) => Ok(()),
+            Self::Dense(f) => f.prepare(agents, rho, scratch),
+            Self::Equality(f) => f.prepare(agents, rho, scratch),
             Self::Mixed(each) => per_agent(each, agents, scratch, |f, agents, i, own| {
                 f.prepare_at(agents.only(i), &rho.one(i), own)
             }),
@@ -165,6 +191,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.prox(agents, v, x, scratch),
             Self::Tether(f) => f.prox(agents, rho, v, x),
+            Self::Dense(f) => f.prox(agents, rho, v, x, scratch),
+            Self::Equality(f) => f.prox(agents, rho, v, x, scratch),
             Self::Mixed(each) => {
                 return per_agent(each, agents, scratch, |f, agents, i, own| {
                     let at = agents.range(i);
@@ -220,6 +248,12 @@ impl<T: Real> Objective<'_, T> {
             }
             (Self::Tether(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None),
             (Self::Tether(f), G::Tether(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g)),
+            (Self::Dense(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None, scratch),
+            (Self::Dense(f), G::Dense(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g), scratch),
+            (Self::Equality(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None, scratch),
+            (Self::Equality(f), G::Equality(g)) => {
+                f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g), scratch)
+            }
             (Self::Mixed(each), grad @ (G::None | G::Mixed(_))) => {
                 per_agent(each, agents, scratch, |f, agents, i, own| {
                     let at = agents.range(i);
@@ -251,6 +285,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.value(agents, x),
             Self::Tether(f) => f.value(x),
+            Self::Dense(f) => f.value(agents, x),
+            Self::Equality(f) => f.value(agents, x),
             Self::Mixed(each) => {
                 let value = |(i, f): (usize, &Self)| f.value_at(agents.only(i), &x[agents.range(i)]);
                 each.iter().enumerate().map(value).sum()
@@ -276,6 +312,8 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(_) => "diagonal",
             Self::Tether(_) => "tether",
+            Self::Dense(_) => "dense",
+            Self::Equality(_) => "equality",
             Self::Mixed(_) => "mixed",
         }
     }
@@ -287,6 +325,8 @@ impl<T> ObjectiveGrad<'_, T> {
             Self::None => "none",
             Self::Diagonal(_) => "diagonal",
             Self::Tether(_) => "tether",
+            Self::Dense(_) => "dense",
+            Self::Equality(_) => "equality",
             Self::Mixed(_) => "mixed",
         }
     }
