@@ -4,5 +4,6 @@ mod dense;
 mod diagonal;
 mod equality;
 mod errors;
+mod qp;
 mod support;
 mod tether;
