@@ -9,6 +9,7 @@
 //! | A, overwritten by L | `[n, n]`, row-major; the part above the diagonal is neither read nor written |
 //! | b, overwritten by x | `[n]` |
 
+use super::reduce;
 use super::simd::kernel;
 use crate::{Error, ErrorKind, Real};
 
@@ -90,34 +91,10 @@ fn solve_body<T: Real, const FMA: bool>(l: &[T], n: usize, b: &mut [T]) {
     }
 }
 
-/// a·b: in order when short, in sixteen partial sums when long.
+/// a·b: in order when short, in partial sums when long. Nothing is fused, so that every level gives the same bits.
 #[inline(always)]
 fn short_dot<T: Real>(a: &[T], b: &[T]) -> T {
-    const LANES: usize = 16;
-    let n = a.len();
-    let b = &b[..n];
-    let mut sum = T::ZERO;
-    let done = n - n % LANES;
-    if done > 0 {
-        let mut acc = [T::ZERO; LANES];
-        for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-            for l in 0..LANES {
-                acc[l] += a[l] * b[l];
-            }
-        }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for l in 0..width {
-                acc[l] += acc[l + width];
-            }
-            width /= 2;
-        }
-        sum = acc[0];
-    }
-    for i in done..n {
-        sum += a[i] * b[i];
-    }
-    sum
+    if a.len() < 16 { a.iter().zip(b).map(|(&a, &b)| a * b).sum() } else { reduce::dot::<T, false>(a, b) }
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{
-    DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus, SupportedConeT, ZeroConeT,
+    DefaultSettings, DefaultSolution, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus,
+    SupportedConeT, ZeroConeT,
 };
 
 use super::curvature::dot;
@@ -49,6 +50,21 @@ pub(super) struct Solution {
     active: Reduced,
 }
 
+/// A minimiser on some rows: x, and the multiplier of each of the rows.
+struct Candidate {
+    x: Vec<f64>,      // [d]
+    rows: Vec<usize>, // [w]
+    nu: Vec<f64>,     // [w]
+}
+
+/// What the interior-point method found.
+struct Interior {
+    x: Vec<f64>,           // [d]
+    multipliers: Vec<f64>, // [k]
+    slacks: Vec<f64>,      // [k]
+    exact: bool,
+}
+
 /// The factorised system on a set of independent rows.
 struct Reduced {
     factor: Vec<f64>, // [d, d], of H
@@ -64,13 +80,18 @@ impl LocalQp {
         self.check_finite()?;
         let factor = self.factor()?;
         if self.rhs.is_empty() {
-            return Ok(self.finish(&factor, self.reduce(&factor, &[]).solve(&self.linear, &[]), &[]));
+            let (x, nu) = self.reduce(&factor, &[]).solve(&self.linear, &[]);
+            return Ok(self.finish(&factor, Candidate { x, rows: Vec::new(), nu }));
         }
-        let (x, z, s, exact) = self.interior_point()?;
-        let guess: Vec<usize> = (0..self.rhs.len()).filter(|&k| k < self.equalities || z[k] > s[k]).collect();
-        match self.sharpen(&factor, guess.clone()) {
-            Some((answer, rows)) => Ok(self.finish(&factor, answer, &rows)),
-            None if exact => Ok(self.finish(&factor, (x, guess.iter().map(|&k| z[k]).collect()), &guess)),
+        let Interior { x, multipliers, slacks, exact } = self.interior_point()?;
+        let active = |&k: &usize| k < self.equalities || multipliers[k] > slacks[k];
+        let rows: Vec<usize> = (0..self.rhs.len()).filter(active).collect();
+        match self.sharpen(&factor, rows.clone()) {
+            Some(sharp) => Ok(self.finish(&factor, sharp)),
+            None if exact => {
+                let nu = rows.iter().map(|&k| multipliers[k]).collect();
+                Ok(self.finish(&factor, Candidate { x, rows, nu }))
+            }
             None => Err(self.failed("a solution to reduced accuracy only")),
         }
     }
@@ -81,7 +102,7 @@ impl LocalQp {
         let factor = self.factor()?;
         let guess = (0..self.rhs.len()).filter(|&k| k < self.equalities || self.slack(k, x) <= accuracy);
         match self.sharpen(&factor, guess.collect()) {
-            Some((answer, rows)) => Ok(self.finish(&factor, answer, &rows)),
+            Some(sharp) => Ok(self.finish(&factor, sharp)),
             None => self.solve(),
         }
     }
@@ -142,9 +163,8 @@ impl LocalQp {
         Reduced { factor: factor.to_vec(), kept, rows, lifted, schur }
     }
 
-    /// The minimiser on a set of active rows, exchanged until it is verified: (x, ν of the rows) and the rows.
-    #[allow(clippy::type_complexity)]
-    fn sharpen(&self, factor: &[f64], mut active: Vec<usize>) -> Option<((Vec<f64>, Vec<f64>), Vec<usize>)> {
+    /// The minimiser on a set of active rows, exchanged until it is verified.
+    fn sharpen(&self, factor: &[f64], mut active: Vec<usize>) -> Option<Candidate> {
         let size = 1.0 + self.linear.iter().fold(0.0f64, |m, c| m.max(c.abs()));
         for _ in 0..EXCHANGES {
             let reduced = self.reduce(factor, &active);
@@ -162,14 +182,14 @@ impl LocalQp {
                 // A violated row that depends on active ones cannot be added: the set itself is wrong.
                 (None, Some(k)) if active.contains(&k) => return None,
                 (None, Some(k)) => active.push(k),
-                (None, None) => return Some(((x, nu), reduced.kept)),
+                (None, None) => return Some(Candidate { x, rows: reduced.kept, nu }),
             }
         }
         None
     }
 
     /// Collects the solution; the system of the adjoint holds every row that x touches, strongest first.
-    fn finish(&self, factor: &[f64], (x, on_rows): (Vec<f64>, Vec<f64>), rows: &[usize]) -> Solution {
+    fn finish(&self, factor: &[f64], Candidate { x, rows, nu: on_rows }: Candidate) -> Solution {
         let mut nu = vec![0.0; self.rhs.len()];
         rows.iter().zip(on_rows).for_each(|(&k, n)| nu[k] = n);
         let touched = |k: usize| k < self.equalities || rows.contains(&k) || self.slack(k, &x) <= TOUCH;
@@ -179,8 +199,7 @@ impl LocalQp {
         Solution { x, nu, active }
     }
 
-    /// (x, multipliers, slacks, to full accuracy).
-    fn interior_point(&self) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>, bool)> {
+    fn interior_point(&self) -> Result<Interior> {
         let k = self.rhs.len();
         let (upper, rows) =
             (dense_csc(&self.hessian, self.d, self.d, true), dense_csc(&self.rows, k, self.d, false));
@@ -203,11 +222,9 @@ impl LocalQp {
         solver.solve();
         let found = solver.solution;
         match found.status {
-            SolverStatus::Solved => Ok((found.x, found.z, found.s, true)),
+            SolverStatus::Solved => Ok(interior(found, true)),
             // Good enough to name the active rows.
-            SolverStatus::AlmostSolved | SolverStatus::InsufficientProgress => {
-                Ok((found.x, found.z, found.s, false))
-            }
+            SolverStatus::AlmostSolved | SolverStatus::InsufficientProgress => Ok(interior(found, false)),
             SolverStatus::PrimalInfeasible | SolverStatus::AlmostPrimalInfeasible => Err(Error::new(
                 ErrorKind::Infeasible,
                 format!("qp of agent {}", self.agent),
@@ -244,6 +261,10 @@ impl Reduced {
         }
         (x, nu)
     }
+}
+
+fn interior(found: DefaultSolution<f64>, exact: bool) -> Interior {
+    Interior { x: found.x, multipliers: found.z, slacks: found.s, exact }
 }
 
 /// A row-major matrix as compressed columns; of a symmetric one only the upper triangle.

@@ -4,6 +4,8 @@ mod dense;
 mod diagonal;
 mod equality;
 mod errors;
+mod mixed;
 mod qp;
+mod random;
 mod support;
 mod tether;

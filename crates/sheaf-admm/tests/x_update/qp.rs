@@ -110,17 +110,55 @@ fn the_qp_answer_is_feasible_and_no_feasible_direction_descends() {
             for i in 0..d {
                 assert!(own[i] >= p[6][first + i] - 1e-10 && own[i] <= p[7][first + i] + 1e-10);
             }
-            // By convexity x is optimal if ⟨slope, y − x⟩ ≥ 0 for every feasible y: try the point that is feasible
-            // by construction and random feasible points between it and x plus a step along the constraints.
-            let inside = vec![0.2; d];
-            let along: f64 = (0..d).map(|i| slope[i] * (inside[i] - own[i])).sum();
-            assert!(along > -1e-9, "seed {seed}, agent {agent}: descends towards a feasible point: {along}");
+            // By convexity x is optimal if ⟨slope, y − x⟩ ≥ 0 for every feasible y: try points on the boundary, on
+            // random rays from the point that is feasible by construction.
+            let rows = &p[2][a_at..a_at + EQ[agent] * d];
+            for ray in 0..50 {
+                let ray = feasible_ray(1000 * seed + ray, rows, d);
+                let mut reach = f64::INFINITY;
+                for k in 0..IN[agent] {
+                    let row = &p[4][g_at + k * d..][..d];
+                    reach =
+                        reach.min(step_to(dot(row, &ray), p[5][h_at + k] - 0.2 * row.iter().sum::<f64>()));
+                }
+                for i in 0..d {
+                    reach = reach.min(step_to(ray[i], p[7][first + i] - 0.2));
+                    reach = reach.min(step_to(-ray[i], 0.2 - p[6][first + i]));
+                }
+                let along: f64 = (0..d).map(|i| slope[i] * (0.2 + reach * ray[i] - own[i])).sum();
+                assert!(
+                    along > -1e-9,
+                    "seed {seed}, agent {agent}: descends towards a feasible point: {along}"
+                );
+            }
             quad_at += d * d;
             (a_at, b_at) = (a_at + EQ[agent] * d, b_at + EQ[agent]);
             (g_at, h_at) = (g_at + IN[agent] * d, h_at + IN[agent]);
         }
     }
     assert!(active >= 6, "the problems must have active inequalities, not only {active}");
+}
+
+/// A random direction that keeps the equalities.
+fn feasible_ray(seed: u64, rows: &[f64], d: usize) -> Vec<f64> {
+    let mut basis: Vec<Vec<f64>> = Vec::new();
+    let ray = normals(seed, "ray", d);
+    for row in rows.chunks(d).chain([&ray[..]]) {
+        let mut e = row.to_vec();
+        for b in &basis {
+            let along = dot(&e, b);
+            e.iter_mut().zip(b).for_each(|(e, b)| *e -= along * b);
+        }
+        let norm = dot(&e, &e).sqrt();
+        e.iter_mut().for_each(|e| *e /= norm);
+        basis.push(e);
+    }
+    basis.remove(basis.len() - 1)
+}
+
+/// How far one may go until `speed` has used up `room`.
+fn step_to(speed: f64, room: f64) -> f64 {
+    if speed > 0.0 { room / speed } else { f64::INFINITY }
 }
 
 #[test]
@@ -241,4 +279,37 @@ fn a_nan_in_the_target_is_an_error_that_names_the_agent() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFinite);
     assert!(error.place().contains("agent 1"), "{error}");
+}
+
+#[test]
+fn the_qp_in_f32_agrees_with_f64_forwards_and_backwards() {
+    let wide = setup(1, vec![0.7], true, false);
+    let x = wide.x();
+    let c = normals(9, "c", x.len());
+    let (d_v, _, d) = wide.vjp(&c);
+
+    let round = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
+    let p: Vec<Vec<f32>> = wide.params.iter().map(|p| round(p)).collect();
+    let objective = Objective::Qp(Qp {
+        eq_rows: &EQ,
+        a: &p[2],
+        b: &p[3],
+        in_rows: &IN,
+        g: &p[4],
+        h: &p[5],
+        lo: Some(Coefficient::PerCoordinate(&p[6])),
+        hi: Some(Coefficient::PerCoordinate(&p[7])),
+        ..Qp::new(Curvature::Dense(&p[0]), &p[1])
+    });
+    let (rho, v, c) = (Penalty::Scalar(0.7f32), round(&wide.v), round(&c));
+    objective.validate(&wide.offsets).unwrap();
+    let mut scratch = vec![0.0; objective.scratch_len(&wide.offsets)];
+    let (mut y, mut d_w, mut d_h) = (vec![0.0f32; x.len()], vec![0.0f32; x.len()], vec![0.0f32; p[5].len()]);
+    objective.prox(&wide.offsets, &rho, &v, &mut y, &mut scratch).unwrap();
+    let mut grad = ObjectiveGrad::Qp(QpGrad { h: Some(&mut d_h), ..QpGrad::default() });
+    objective.vjp(&wide.offsets, &rho, &v, &y, &c, &mut d_w, &mut [0.0], &mut grad, &mut scratch).unwrap();
+    let near = |a: &[f64], b: &[f32]| a.iter().zip(b).all(|(&a, &b)| (a - f64::from(b)).abs() < 1e-5);
+    assert!(near(&x, &y), "x: {x:?} against {y:?}");
+    assert!(near(&d_v, &d_w), "d_v: {d_v:?} against {d_w:?}");
+    assert!(near(&d[5], &d_h) && d_h.iter().any(|&g| g != 0.0), "d_h: {:?} against {d_h:?}", d[5]);
 }
