@@ -12,7 +12,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const OFFSETS: [usize; 4] = [0, 3, 5, 9];
 const N: usize = 9;
 
-/// Counts over two rounds of everything that runs per iteration, and the preparation before it.
+/// Counts over a round of everything that runs per iteration, and the preparation before it, after a first round.
 fn count(objective: &Objective<'_, f32>, grad: &mut ObjectiveGrad<'_, f32>) -> usize {
     let mut rng = TestRng::new(3);
     let (z, u, d_x, d_w) = (rng.normals_f32(N), rng.normals_f32(N), rng.normals_f32(N), rng.normals_f32(N));
@@ -22,18 +22,17 @@ fn count(objective: &Objective<'_, f32>, grad: &mut ObjectiveGrad<'_, f32>) -> u
     objective.validate(&OFFSETS).unwrap();
     let mut scratch = vec![0.0; objective.scratch_len(&OFFSETS)];
     let s = &mut scratch[..];
-    let counted = allocations(|| {
-        for _ in 0..2 {
-            objective.prepare(&OFFSETS, &rho, s).unwrap();
-            objective.prox(&OFFSETS, &rho, &z, &mut x, s).unwrap();
-            objective.vjp(&OFFSETS, &rho, &z, &x, &d_x, &mut d_z, &mut d_rho, grad, s).unwrap();
-            objective.prox_fused(&OFFSETS, &rho, &z, &u, 1.0, &mut x, &mut w, s).unwrap();
-            let (d_z, d_u, d_rho) = (&mut d_z, &mut d_u, &mut d_rho);
-            objective
-                .vjp_fused(&OFFSETS, &rho, &z, &u, 1.0, &x, &d_x, &d_w, d_z, d_u, d_rho, grad, s)
-                .unwrap();
-        }
-    });
+    let mut round = || {
+        objective.prepare(&OFFSETS, &rho, s).unwrap();
+        objective.prox(&OFFSETS, &rho, &z, &mut x, s).unwrap();
+        objective.vjp(&OFFSETS, &rho, &z, &x, &d_x, &mut d_z, &mut d_rho, grad, s).unwrap();
+        objective.prox_fused(&OFFSETS, &rho, &z, &u, 1.0, &mut x, &mut w, s).unwrap();
+        let (d_z, d_u, d_rho) = (&mut d_z, &mut d_u, &mut d_rho);
+        objective.vjp_fused(&OFFSETS, &rho, &z, &u, 1.0, &x, &d_x, &d_w, d_z, d_u, d_rho, grad, s).unwrap();
+    };
+    // The first use of a kernel reads the variable that may lower the instruction set, which allocates, once.
+    round();
+    let counted = allocations(round);
     assert!(d_rho.iter().all(|g| *g != 0.0), "the work must have been done");
     counted
 }
