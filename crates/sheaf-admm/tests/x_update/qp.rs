@@ -201,13 +201,16 @@ fn the_qp_with_equalities_alone_agrees_with_the_schur_complement() {
     x.iter().zip(&y).for_each(|(&x, &y)| close(x, y, "equality against qp"));
 }
 
+/// The answer of [`planar`] and the gradients of v and h.
+#[derive(Debug, PartialEq)]
+struct Planar {
+    x: [f64; 2],
+    d_v: [f64; 2],
+    d_h: Vec<f64>,
+}
+
 /// One agent, two coordinates, Q = I, q = 0, ρ = 1 (hence x = v/2 without constraints), the given rows of G x ≤ h.
-fn planar(
-    v: [f64; 2],
-    g: &[f64],
-    h: &[f64],
-    d_x: [f64; 2],
-) -> Result<([f64; 2], [f64; 2], Vec<f64>), ErrorKind> {
+fn planar(v: [f64; 2], g: &[f64], h: &[f64], d_x: [f64; 2]) -> Result<Planar, ErrorKind> {
     let rows = [h.len()];
     let qp = Qp { in_rows: &rows, g, h, ..Qp::new(Curvature::Diagonal(&[1.0, 1.0]), &[0.0, 0.0]) };
     let (objective, offsets, rho) = (Objective::Qp(qp), [0, 2], Penalty::Scalar(1.0));
@@ -217,13 +220,13 @@ fn planar(
     objective.prox(&offsets, &rho, &v, &mut x, &mut scratch).map_err(|e| e.kind())?;
     let mut grad = ObjectiveGrad::Qp(QpGrad { h: Some(&mut d_h), ..QpGrad::default() });
     objective.vjp(&offsets, &rho, &v, &x, &d_x, &mut d_v, &mut [0.0], &mut grad, &mut scratch).unwrap();
-    Ok((x, d_v, d_h))
+    Ok(Planar { x, d_v, d_h })
 }
 
 #[test]
 fn a_constraint_that_is_only_touched_counts_as_active() {
     // x₁ ≤ 1 is touched exactly by the free minimiser (1, 0).
-    let (x, d_v, d_h) = planar([2.0, 0.0], &[1.0, 0.0], &[1.0], [1.0, 1.0]).unwrap();
+    let Planar { x, d_v, d_h } = planar([2.0, 0.0], &[1.0, 0.0], &[1.0], [1.0, 1.0]).unwrap();
     close(x[0], 1.0, "x");
     close(d_v[0], 0.0, "the touched direction passes nothing");
     close(d_v[1], 0.5, "the free direction passes ρ/(Q + ρ)");
@@ -232,7 +235,7 @@ fn a_constraint_that_is_only_touched_counts_as_active() {
 
 #[test]
 fn of_two_equal_constraints_one_takes_the_gradient() {
-    let (x, d_v, d_h) = planar([6.0, 0.0], &[1.0, 0.0, 2.0, 0.0], &[1.0, 2.0], [1.0, 1.0]).unwrap();
+    let Planar { x, d_v, d_h } = planar([6.0, 0.0], &[1.0, 0.0, 2.0, 0.0], &[1.0, 2.0], [1.0, 1.0]).unwrap();
     close(x[0], 1.0, "x");
     close(d_v[0], 0.0, "d_v");
     // Either h₁ or h₂/2 bounds x₁; a unit of gradient arrives once.
