@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod aligned;
+pub mod cholesky;
 pub(crate) mod diagonal_prox;
 pub mod exchange;
 pub mod gemm;
