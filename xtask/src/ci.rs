@@ -129,6 +129,7 @@ fn golden_tests() -> Result<Outcome> {
     let Some(directory) = goldens_directory()? else {
         return Ok(Outcome::NotRun("there is no shared/goldens beside this repository"));
     };
+    files::check_golden_targets()?;
     let features = golden_features();
     let arguments = ["test", "--workspace", "--features", &features, "--test", "golden*"];
     check(cargo(&arguments).env("SHEAF_GOLDENS", directory))?;
