@@ -1,5 +1,6 @@
 //! Starting other programs from the root of the repository.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,9 +51,31 @@ pub fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// The command as one would type it, with the variables that change what it checks.
 fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
-    let mut words = vec![program.to_string_lossy().into_owned()];
-    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
-    words.join(" ")
+    let ours = |name: &OsStr| name != "CARGO_TERM_COLOR" && name != "CARGO_INCREMENTAL";
+    let variables = command.get_envs().filter(|(name, _)| ours(name)).map(|(name, value)| {
+        format!("{}={:?}", name.to_string_lossy(), value.unwrap_or_default().to_string_lossy())
+    });
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+    let words = variables.chain([program.to_string_lossy().into_owned()]).chain(arguments);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_command_is_shown_with_the_variables_that_matter() {
+        let mut command = super::command("sh");
+        command.args(["-c", "true"]).env("SHEAF_SIMD", "off");
+        assert_eq!(super::show(&command), "SHEAF_SIMD=\"off\" sh -c true");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_that_shows_it() {
+        let error = super::check(super::command("sh").args(["-c", "exit 3"])).unwrap_err();
+        assert!(error.to_string().starts_with("`sh -c exit 3` failed"), "{error}");
+        assert!(super::check(&mut super::command("no-such-program-here")).is_err());
+    }
 }
