@@ -68,7 +68,9 @@ mod tests {
             a.fill(1.5);
             let b = a.clone();
             assert_eq!(&a[..], &b[..]);
-            assert!(len == 0 || (a.as_ptr() as usize % 64 == 0 && b.as_ptr() as usize % 64 == 0));
+            for start in [a.as_ptr() as usize, b.as_ptr() as usize] {
+                assert!(len == 0 || start.is_multiple_of(64));
+            }
         }
     }
 }

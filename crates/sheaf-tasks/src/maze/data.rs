@@ -82,6 +82,12 @@ impl MazeSet {
             .collect()
     }
 
+    /// The first `count` mazes, or all where there are fewer.
+    pub fn first(&self, count: usize) -> Self {
+        let len = count.min(self.len()) * self.pixels();
+        Self { inputs: self.inputs[..len].to_vec(), labels: self.labels[..len].to_vec(), ..*self }
+    }
+
     fn push_from(&mut self, other: &Self, i: usize) {
         self.inputs.extend_from_slice(other.input(i));
         self.labels.extend_from_slice(other.label(i));

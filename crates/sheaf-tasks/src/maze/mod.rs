@@ -16,10 +16,13 @@
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
+//! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 
 pub mod carve;
 pub mod data;
+pub mod evaluate;
+pub mod experiment;
 pub mod metrics;
 pub mod model;
 pub mod solve;
