@@ -12,7 +12,7 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | [`carve`], [`data`], [`suite`] | draw mazes, keep train and test apart, the published sets, npz files |
+//! | [`carve`], [`data`], [`suite`], [`store`] | draw mazes, keep train and test apart, the published sets, npz files |
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
@@ -23,6 +23,7 @@ pub mod data;
 pub mod metrics;
 pub mod model;
 pub mod solve;
+pub mod store;
 pub mod suite;
 pub mod symmetry;
 pub mod views;
