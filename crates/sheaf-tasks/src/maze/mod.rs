@@ -17,15 +17,18 @@
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
+//! | [`text`], [`image`] | mazes people type or paint |
 
 pub mod carve;
 pub mod data;
+pub mod image;
 pub mod metrics;
 pub mod model;
 pub mod solve;
 pub mod store;
 pub mod suite;
 pub mod symmetry;
+pub mod text;
 pub mod views;
 
 /// Token 0: never occurs; the models have a class for it all the same.
