@@ -147,3 +147,13 @@ fn a_picture_that_is_no_maze_says_how_it_was_understood() {
     assert_eq!(from_pixels(&[0; 5], 1, 2, "x").unwrap_err().kind(), ErrorKind::Shape);
     assert_eq!(from_pixels(&[0; 300], 10, 10, "x").unwrap_err().kind(), ErrorKind::Shape);
 }
+
+#[test]
+fn colours_of_a_path_are_open() {
+    let maze = read(SMALL);
+    for path in [[52, 120, 246], [160, 70, 220], [245, 140, 20], [255, 255, 0], [0, 0, 255], [128; 3]] {
+        let mut colours = COLOURS;
+        colours[5] = path;
+        assert_eq!(from_pixels(&paint(&maze, 3, &colours), 15, 15, "maze.png").unwrap(), maze, "{path:?}");
+    }
+}

@@ -1,8 +1,8 @@
 //! Mazes people paint: dark pixels are walls, light ones open, green the start, red the goal.
 //!
 //! Cells may be squares of several pixels: where all changes of colour fall on multiples of one number, that number
-//! is the size of a cell. Colours between are sorted by their brightness, so a path drawn in blue or yellow does not
-//! disturb.
+//! is the size of a cell. Dark is what has no channel above half; any other colour is open, so a path drawn in blue,
+//! yellow or orange does not disturb.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -38,9 +38,9 @@ fn classify(&[red, green, blue]: &[u8; 3]) -> u8 {
     let [r, g, b] = [red, green, blue].map(i32::from);
     if g - r.max(b) >= 40 && g >= 80 {
         START
-    } else if r - g.max(b) >= 80 {
+    } else if r - g.max(b) >= 80 && g.max(b) < 130 {
         GOAL
-    } else if 299 * r + 587 * g + 114 * b < 128_000 {
+    } else if r.max(g).max(b) < 128 {
         WALL
     } else {
         EMPTY
