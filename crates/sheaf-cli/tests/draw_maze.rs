@@ -212,8 +212,11 @@ fn transparent_and_grey_images_are_read() {
 }
 
 #[test]
-fn a_gif_plays_every_frame() {
-    let (set, last) = solved(19, 19);
+fn a_gif_plays_every_frame_and_judges_the_last() {
+    let (set, mut last) = solved(19, 19);
+    let wrong = set.labels.iter().position(|&t| t == PATH).unwrap();
+    last[wrong] = 0.2;
+    let unjudged = Scene::new(set.input(0), 19, 19, None).unwrap();
     let scene = Scene::new(set.input(0), 19, 19, Some(set.label(0))).unwrap();
     let steps: Vec<Vec<f32>> =
         [0.0, 0.1, 0.1, 0.7, 1.0].iter().map(|s| last.iter().map(|p| p * s).collect()).collect();
@@ -233,7 +236,8 @@ fn a_gif_plays_every_frame() {
         for (row, pixels) in part.buffer.chunks(w).enumerate() {
             shown[(usize::from(part.top) + row) * width + left..][..w].copy_from_slice(pixels);
         }
-        let whole = canvas::draw(&scene, frame, 4, Some((i + 1) as f32 / 5.0)).unwrap();
+        let scene = if i == 4 { &scene } else { &unjudged };
+        let whole = canvas::draw(scene, frame, 4, Some((i + 1) as f32 / 5.0)).unwrap();
         assert_eq!((whole.width, whole.height), (width, height));
         assert!(shown == whole.pixels, "frame {i}");
     }

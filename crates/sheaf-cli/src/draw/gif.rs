@@ -1,6 +1,7 @@
 //! Animated GIFs: the path forming from iteration to iteration, with a bar that shows how far it has come.
 //!
-//! Each frame after the first holds only the rectangle that changed.
+//! Each frame after the first holds only the rectangle that changed. Only the last is judged: marks for wrong pixels
+//! on a path that is still forming would hide it.
 
 use std::borrow::Cow;
 
@@ -33,19 +34,21 @@ pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> R
     };
     let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
     let progress = |i: usize| Some((i + 1) as f32 / frames.len() as f32);
-    let mut shown = canvas::draw(scene, first, cell, progress(0))?;
+    let unjudged = Scene { label: None, ..*scene };
+    let mut shown = canvas::draw(&unjudged, first, cell, progress(0))?;
     let (width, height) = (shown.width, shown.height);
     let mut encoder =
         Encoder::new(Vec::new(), width as u16, height as u16, &palette::table()).map_err(failed)?;
     encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
     for (i, frame) in frames.iter().enumerate() {
-        let canvas = canvas::draw(scene, frame, cell, progress(i))?;
+        let is_last = i + 1 == frames.len();
+        let canvas = canvas::draw(if is_last { scene } else { &unjudged }, frame, cell, progress(i))?;
         if (canvas.width, canvas.height) != (width, height) {
             let place = format!("frame {i} of the animation");
             return Err(Error::new(ErrorKind::Shape, place, "heat in all frames or in none", "a mixture"));
         }
         let area = if i == 0 { Area { left: 0, top: 0, width, height } } else { changed(&shown, &canvas) };
-        let delay = if i + 1 == frames.len() { timing.hold } else { timing.step };
+        let delay = if is_last { timing.hold } else { timing.step };
         encoder.write_frame(&area.frame(&canvas, delay)).map_err(failed)?;
         shown = canvas;
     }
