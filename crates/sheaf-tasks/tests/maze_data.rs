@@ -8,6 +8,10 @@ use sheaf_tasks::maze::data::{MazeSet, generate, train_test_split};
 use sheaf_tasks::maze::solve::Solver;
 use sheaf_tasks::maze::symmetry::{Symmetry, canonical_key};
 use sheaf_tasks::maze::{EMPTY, GOAL, PATH, START, WALL};
+use sheaf_testkit::{CountingAllocator, allocations};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn sets() -> Vec<(MazeShape, MazeSet)> {
     [(19, 19, 18), (5, 5, 0), (3, 7, 2), (9, 3, 1), (19, 37, 35), (73, 73, 109)]
@@ -110,6 +114,17 @@ fn a_maze_depends_on_seed_and_number_only() {
     carver.draw(&shape, 42, 17, &mut input, &mut label).unwrap();
     assert_eq!((all.input(17), all.label(17)), (&input[..], &label[..]));
     assert_ne!(generate(&shape, 43, 60).unwrap(), all);
+}
+
+#[test]
+fn drawing_allocates_nothing_after_the_first_mazes() {
+    let shape = MazeShape::new(19, 19, 18).unwrap();
+    let (mut input, mut label) = (vec![0; 361], vec![0; 361]);
+    let mut carver = Carver::default();
+    let mut draw = |index| carver.draw(&shape, 1, index, &mut input, &mut label).unwrap();
+    // The trail of cells is as long as the deepest corridor so far.
+    (0..200).for_each(|i| assert!(draw(i) >= 18));
+    assert_eq!(allocations(|| draw(200)), 0);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl EvalReport {
 pub struct Evaluator<T: Copy + Default> {
     solve: Sample<T>,
     look: Sample<T>,
-    picture: Vec<T>,   // [height, width, CLASSES]
+    picture: Vec<T>,    // [height, width, CLASSES]
     predicted: Vec<u8>, // [height, width]
     judge: Judge,
 }
@@ -129,8 +129,17 @@ impl<T: Real> Evaluator<T> {
         let z_update = model.z_update();
         let fixed = Options::fixed(options.iterations);
         let solve = &mut self.solve;
-        let report =
-            model.solve(params, board, tables, index, &z_update, &fixed, Mode::Solve, solve, &mut observer)?;
+        let report = model.solve(
+            params,
+            board,
+            tables,
+            index,
+            &z_update,
+            &fixed,
+            Mode::Solve,
+            solve,
+            &mut observer,
+        )?;
         model.decode(params, tables, index, solve);
         reassemble(&board.grid, solve.logits(agents), picture);
         argmax(picture, predicted);

@@ -203,7 +203,12 @@ impl MazeTask {
         self.labels.resize(chosen.len() * variants * pixels, 0);
         let inputs = self.inputs.chunks_exact_mut(pixels);
         for (k, (input, label)) in inputs.zip(self.labels.chunks_exact_mut(pixels)).enumerate() {
-            self.train.write_variant(chosen[k / variants] as usize, Symmetry::ALL[k % variants], input, label);
+            self.train.write_variant(
+                chosen[k / variants] as usize,
+                Symmetry::ALL[k % variants],
+                input,
+                label,
+            );
         }
         chosen
     }
@@ -222,11 +227,19 @@ impl MazeExperiment {
         self.train.options()?;
         let it = &self.iterations;
         if it.train_min == 0 || it.train_min > it.train_max {
-            return wrong("iterations.train_min", "at least 1 and at most iterations.train_max", &it.train_min);
+            return wrong(
+                "iterations.train_min",
+                "at least 1 and at most iterations.train_max",
+                &it.train_min,
+            );
         }
         let variants = if self.data.symmetries { 8 } else { 1 };
         if !self.train.batch.is_multiple_of(variants) {
-            return wrong("train.batch", "a multiple of 8, one maze in all its symmetries", &self.train.batch);
+            return wrong(
+                "train.batch",
+                "a multiple of 8, one maze in all its symmetries",
+                &self.train.batch,
+            );
         }
         if self.data.count * variants < self.train.batch {
             return wrong("data.count", "mazes enough for one batch", &self.data.count);

@@ -12,22 +12,26 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | [`carve`], [`data`], [`suite`] | draw mazes, keep train and test apart, the published sets, npz files |
+//! | [`carve`], [`data`], [`suite`], [`store`] | draw mazes, keep train and test apart, the published sets, npz files |
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
+//! | [`text`], [`image`] | mazes people type or paint |
 
 pub mod carve;
 pub mod data;
 pub mod evaluate;
 pub mod experiment;
+pub mod image;
 pub mod metrics;
 pub mod model;
 pub mod solve;
+pub mod store;
 pub mod suite;
 pub mod symmetry;
+pub mod text;
 pub mod views;
 
 /// Token 0: never occurs; the models have a class for it all the same.

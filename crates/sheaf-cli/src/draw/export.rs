@@ -1,0 +1,65 @@
+//! Pictures as files: the ending of the name says which kind.
+
+use std::fs;
+use std::path::Path;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::gif::{self, Timing};
+use super::{Frame, Scene, canvas, png, svg};
+
+/// Writes frames to a `.png` (the last), `.gif` or `.svg` (all of them) file, beside its place first.
+pub fn write(path: &Path, scene: &Scene, frames: &[Frame]) -> Result<()> {
+    let bytes = render(path, scene, frames)?;
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
+    fs::write(partial, bytes).and_then(|()| fs::rename(partial, path)).map_err(|e| {
+        // What could not be finished is of no use; a failure to remove it changes nothing about the error.
+        let _ = fs::remove_file(partial);
+        Error::new(ErrorKind::Io, path.display().to_string(), "a file that can be written", e)
+            .hint("check that the folder exists, may be written to and has space left")
+    })
+}
+
+/// Checks early, before anything is computed, that a name ends in a kind of picture that can be written.
+pub fn check_name(path: &Path) -> Result<()> {
+    kind(path).map(|_| ())
+}
+
+enum Kind {
+    Png,
+    Gif,
+    Svg,
+}
+
+fn kind(path: &Path) -> Result<Kind> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
+    match ending.as_str() {
+        "png" => Ok(Kind::Png),
+        "gif" => Ok(Kind::Gif),
+        "svg" => Ok(Kind::Svg),
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            path.display().to_string(),
+            "a name ending in .png, .gif or .svg",
+            if ending.is_empty() { "no ending".into() } else { format!(".{ending}") },
+        )),
+    }
+}
+
+fn render(path: &Path, scene: &Scene, frames: &[Frame]) -> Result<Vec<u8>> {
+    let cell = canvas::default_cell(scene);
+    let timing = Timing::for_frames(frames.len());
+    match kind(path)? {
+        Kind::Gif => gif::render(scene, frames, cell, timing),
+        Kind::Svg => {
+            let seconds = f32::from(timing.step) * frames.len() as f32 / 100.0;
+            svg::render(scene, frames, seconds).map(String::into_bytes)
+        }
+        Kind::Png => match frames.last() {
+            Some(last) => png::render(scene, last, cell),
+            None => Err(Error::new(ErrorKind::Shape, "picture", "a frame", "none")),
+        },
+    }
+}

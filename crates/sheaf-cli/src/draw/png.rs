@@ -1,0 +1,86 @@
+//! PNG images: one frame written, any picture read.
+
+use std::io::Cursor;
+
+use ::png::{BitDepth, ColorType, Decoder, Encoder, Transformations};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::canvas::{self, Canvas};
+use super::{Frame, Scene, palette};
+
+/// A frame as the bytes of a PNG file, with cells of `cell` pixels.
+pub fn render(scene: &Scene, frame: &Frame, cell: usize) -> Result<Vec<u8>> {
+    encode(&canvas::draw(scene, frame, cell, None)?)
+}
+
+/// A canvas as the bytes of a PNG file.
+pub fn encode(canvas: &Canvas) -> Result<Vec<u8>> {
+    let failed =
+        |e: ::png::EncodingError| Error::new(ErrorKind::Io, "PNG image", "pixels that can be encoded", e);
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, canvas.width as u32, canvas.height as u32);
+    encoder.set_color(ColorType::Indexed);
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_palette(palette::table());
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(&canvas.pixels).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    Ok(bytes)
+}
+
+/// An image as red, green and blue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// Colours.
+    pub rgb: Vec<u8>, // [height, width, 3]
+}
+
+/// Reads a PNG file of any colour type; what is transparent becomes white. `place` names it in errors.
+pub fn decode(bytes: &[u8], place: &str) -> Result<Image> {
+    let failed = |e: ::png::DecodingError| {
+        Error::new(ErrorKind::Malformed, place, "a PNG image", e)
+            .hint("save the picture as PNG and try again")
+    };
+    let mut decoder = Decoder::new(Cursor::new(bytes));
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(failed)?;
+    let Some(size) = reader.output_buffer_size() else {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            place,
+            "an image that fits in memory",
+            "a larger one",
+        ));
+    };
+    let mut pixels = vec![0; size];
+    let info = reader.next_frame(&mut pixels).map_err(failed)?;
+    let pixels = &pixels[..info.buffer_size()];
+    let over_white = |value: u8, alpha: u8| {
+        let (value, alpha) = (u32::from(value), u32::from(alpha));
+        ((value * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+    };
+    let rgb = match info.color_type {
+        ColorType::Rgb => pixels.to_vec(),
+        ColorType::Grayscale => pixels.iter().flat_map(|&g| [g; 3]).collect(),
+        ColorType::GrayscaleAlpha => {
+            pixels.as_chunks().0.iter().flat_map(|&[g, a]| [over_white(g, a); 3]).collect()
+        }
+        ColorType::Rgba => {
+            let mixed = pixels.as_chunks().0.iter();
+            mixed.flat_map(|&[r, g, b, a]| [r, g, b].map(|c| over_white(c, a))).collect()
+        }
+        ColorType::Indexed => {
+            return Err(Error::new(
+                ErrorKind::Malformed,
+                place,
+                "a palette image with its palette",
+                "one without",
+            ));
+        }
+    };
+    Ok(Image { height: info.height as usize, width: info.width as usize, rgb })
+}

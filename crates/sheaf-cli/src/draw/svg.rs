@@ -1,0 +1,135 @@
+//! SVG: the maze in units of cells, crisp at any size; animated where there are several frames.
+//!
+//! Walls are one shape, a row's run after the other. The path is drawn as blue of changing opacity over the ways, so
+//! an animation is one list of opacities per pixel; marks for wrong pixels belong to the last frame.
+
+use std::fmt::Write;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::maze::WALL;
+
+use super::palette::{self, Colour};
+use super::{Cell, Frame, Scene};
+
+/// Frames as the text of an SVG file; `seconds` is how long an animation of several frames takes.
+pub fn render(scene: &Scene, frames: &[Frame], seconds: f32) -> Result<String> {
+    let Some(last) = frames.last() else {
+        return Err(Error::new(ErrorKind::Shape, "picture", "one or more frames", "none"));
+    };
+    frames.iter().try_for_each(|frame| scene.check(frame))?;
+    let (height, width) = (scene.height(), scene.width());
+    let panels = if last.heat.is_some() { 2 * width + 2 } else { width };
+    let mut svg = String::new();
+    put(
+        &mut svg,
+        format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {panels} {height}\" shape-rendering=\"crispEdges\">"
+        ),
+    );
+    put(
+        &mut svg,
+        format_args!("<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>", hex(palette::OPEN)),
+    );
+    let walls = runs(scene);
+    put(&mut svg, format_args!("<path id=\"walls\" fill=\"{}\" d=\"{walls}\"/>", hex(palette::WALL)));
+    for pixel in 0..scene.tokens.len() {
+        pixel_of(&mut svg, scene, frames, last, pixel, seconds);
+    }
+    if let Some(heat) = last.heat {
+        heat_panel(&mut svg, scene, heat, width + 2);
+    }
+    svg.push_str("</svg>\n");
+    Ok(svg)
+}
+
+fn put(svg: &mut String, line: std::fmt::Arguments) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(svg, "{line}");
+}
+
+fn hex([r, g, b]: Colour) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// Walls as runs of pixels: one closed shape each.
+fn runs(scene: &Scene) -> String {
+    let mut d = String::new();
+    for (row, tokens) in scene.tokens.chunks_exact(scene.width()).enumerate() {
+        let mut column = 0;
+        for run in tokens.chunk_by(|a, b| (*a == WALL) == (*b == WALL)) {
+            if run[0] == WALL {
+                let _ = write!(d, "M{column} {row}h{0}v1h-{0}z", run.len());
+            }
+            column += run.len();
+        }
+    }
+    d
+}
+
+/// What lies on top of an open pixel, if anything.
+fn pixel_of(svg: &mut String, scene: &Scene, frames: &[Frame], last: &Frame, pixel: usize, seconds: f32) {
+    let (x, y) = (pixel % scene.width(), pixel / scene.width());
+    let square =
+        |fill: Colour| format!("<rect x=\"{x}\" y=\"{y}\" width=\"1\" height=\"1\" fill=\"{}\"", hex(fill));
+    let shown = scene.cell(last, pixel);
+    let fill = match shown {
+        Cell::Wall => return,
+        Cell::Start => return put(svg, format_args!("{}/>", square(palette::START))),
+        Cell::Goal => return put(svg, format_args!("{}/>", square(palette::GOAL))),
+        Cell::Extra(_) => palette::EXTRA,
+        Cell::Open(_) | Cell::Missed(_) => palette::PATH,
+    };
+    let opacities: Vec<u32> = frames.iter().map(|f| opacity(scene.cell(f, pixel))).collect();
+    if let [still] = opacities[..] {
+        if still > 0 {
+            put(svg, format_args!("{} fill-opacity=\"{}\"/>", square(fill), decimal(still)));
+        }
+    } else if opacities.iter().any(|&o| o > 0) {
+        let values: Vec<String> = opacities.iter().map(|&o| decimal(o)).collect();
+        put(
+            svg,
+            format_args!(
+                "{} fill-opacity=\"0\"><animate attributeName=\"fill-opacity\" values=\"{}\" dur=\"{seconds}s\" \
+             calcMode=\"discrete\" repeatCount=\"indefinite\"/></rect>",
+                square(fill),
+                values.join(";")
+            ),
+        );
+    }
+    if matches!(shown, Cell::Missed(_)) {
+        let (cx, cy) = (x as f32 + 0.5, y as f32 + 0.5);
+        put(
+            svg,
+            format_args!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"0.18\" fill=\"{}\"/>", hex(palette::MISSED)),
+        );
+    }
+}
+
+/// Hundredths of full colour.
+fn opacity(cell: Cell) -> u32 {
+    match cell {
+        Cell::Open(p) | Cell::Missed(p) => (100.0 * p).round() as u32,
+        Cell::Extra(p) => (100.0 * (0.35 + 0.65 * p)).round() as u32,
+        Cell::Wall | Cell::Start | Cell::Goal => 0,
+    }
+}
+
+/// Hundredths as the shortest decimal.
+fn decimal(hundredths: u32) -> String {
+    format!("{}", f64::from(hundredths) / 100.0)
+}
+
+fn heat_panel(svg: &mut String, scene: &Scene, heat: &[f32], left: usize) {
+    let largest = heat.iter().copied().filter(|h| h.is_finite()).fold(0.0f32, f32::max);
+    put(svg, format_args!("<g id=\"heat\" transform=\"translate({left} 0)\">"));
+    for (pixel, &value) in heat.iter().enumerate() {
+        let (x, y) = (pixel % scene.width(), pixel / scene.width());
+        let fill = match scene.tokens[pixel] {
+            WALL => palette::WALL,
+            _ if largest > 0.0 && value.is_finite() => palette::heat(value / largest),
+            _ => palette::heat(0.0),
+        };
+        put(svg, format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"1\" height=\"1\" fill=\"{}\"/>", hex(fill)));
+    }
+    put(svg, format_args!("</g>"));
+}

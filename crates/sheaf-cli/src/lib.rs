@@ -1,0 +1,3 @@
+//! What the `sheaf` tool is made of.
+
+pub mod draw;

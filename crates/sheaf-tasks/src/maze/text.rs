@@ -1,0 +1,194 @@
+//! Mazes people bring: typed as text, or [painted](super::image).
+//!
+//! | character | meaning |
+//! | --- | --- |
+//! | `#` or `█` | wall |
+//! | space or `.` | open |
+//! | `S`, `G` | start, goal |
+//! | `:` `*` `x` `o` | open: what drawings show on open pixels, so that a drawing can be read again |
+//!
+//! Blank lines around the maze and indentation common to all lines are dropped. Where lines differ in length, the
+//! short ones are taken as cut off by an editor and filled up with open pixels.
+
+use std::fmt;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::solve::Solver;
+use super::{EMPTY, GOAL, START, WALL};
+
+/// Side of the mazes the published models are trained on.
+pub const TRAINED_SIZE: usize = 19;
+
+/// A maze to solve, checked: odd sizes, one start, one goal, and a way between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MazeInput {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// What the agents see.
+    pub tokens: Vec<u8>, // [height, width]
+    /// The same with a shortest path marked.
+    pub label: Vec<u8>, // [height, width]
+    /// Steps of that path.
+    pub steps: usize,
+    /// What is unusual about it.
+    pub notes: Vec<Note>,
+}
+
+/// Something about a maze that the models have not been trained on. It can be tried all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// Lines of a text were shorter than others and were filled up: the first of them and how many.
+    ShortLines {
+        /// Line number of the first, from 1.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// There are this many loops, so the shortest path may not be the only one.
+    Loops(usize),
+    /// This many groups of open pixels cannot be reached from each other.
+    Pieces(usize),
+    /// This many pixels of the border are open; beyond it the agents see walls.
+    OpenBorder(usize),
+    /// This many pixels do not fit the lattice of walls on even and cells on odd rows and columns.
+    OffLattice(usize),
+    /// The maze is larger than those in training.
+    Large {
+        /// Rows of pixels.
+        height: usize,
+        /// Columns of pixels.
+        width: usize,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = |n: &usize| if *n == 1 { "" } else { "s" };
+        match self {
+            Self::ShortLines { first, count } => {
+                write!(f, "{count} short line{} from line {first} on, filled up with open pixels", s(count))
+            }
+            Self::Loops(n) => write!(f, "not a perfect maze: {n} loop{}, so other paths may exist", s(n)),
+            Self::Pieces(n) => write!(f, "not a perfect maze: {n} parts without a way between them"),
+            Self::OpenBorder(n) => {
+                write!(f, "{n} open pixel{} on the border; agents see walls beyond it", s(n))
+            }
+            Self::OffLattice(n) => {
+                write!(
+                    f,
+                    "{n} pixel{} off the lattice (cells at odd rows and columns, walls at even ones)",
+                    s(n)
+                )
+            }
+            Self::Large { height, width } => {
+                write!(f, "{height} × {width} pixels; training mazes have {TRAINED_SIZE} × {TRAINED_SIZE}")
+            }
+        }
+    }
+}
+
+/// Reads a maze from text; `place` names the text in errors.
+pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
+    let all: Vec<&str> = text.lines().map(|l| l.strip_suffix('\r').unwrap_or(l)).collect();
+    let blank = |l: &&str| l.trim().is_empty();
+    let first = all.iter().position(|l| !blank(l));
+    let Some((first, last)) = first.zip(all.iter().rposition(|l| !blank(l))) else {
+        return Err(Error::new(ErrorKind::Malformed, place, "a maze", "no text")
+            .hint("# for walls, spaces or dots for open pixels, S for the start, G for the goal"));
+    };
+    let lines = &all[first..=last];
+    // Blank lines inside are rows whose open pixels an editor has removed.
+    let indent =
+        lines.iter().filter(|l| !blank(l)).map(|l| l.chars().take_while(|&c| c == ' ').count()).min();
+    let indent = indent.unwrap_or(0);
+    let length = |l: &&str| l.chars().count();
+    let even = lines.iter().all(|l| length(l) == length(&lines[0]));
+    let rows: Vec<Vec<char>> =
+        lines.iter().map(|l| if even { l } else { l.trim_end() }.chars().skip(indent).collect()).collect();
+    let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut tokens = Vec::with_capacity(rows.len() * width);
+    for (row, characters) in rows.iter().enumerate() {
+        for (column, &c) in characters.iter().enumerate() {
+            tokens.push(token(c).ok_or_else(|| {
+                let place = format!("{place}, line {}, column {}", first + row + 1, indent + column + 1);
+                Error::new(ErrorKind::Malformed, place, "#, space, ., S or G", format_args!("{c:?}"))
+            })?);
+        }
+        tokens.resize((row + 1) * width, EMPTY);
+    }
+    let mut input = check(tokens, rows.len(), width, place)?;
+    let mut short = (0..rows.len()).filter(|&r| rows[r].len() < width);
+    if let Some(row) = short.next() {
+        input.notes.insert(0, Note::ShortLines { first: first + row + 1, count: 1 + short.count() });
+    }
+    Ok(input)
+}
+
+fn token(character: char) -> Option<u8> {
+    match character {
+        '#' | '█' => Some(WALL),
+        ' ' | '.' | ':' | '*' | 'x' | 'o' => Some(EMPTY),
+        'S' => Some(START),
+        'G' => Some(GOAL),
+        _ => None,
+    }
+}
+
+/// Checks a picture and solves it; `place` names it in errors.
+pub fn check(tokens: Vec<u8>, height: usize, width: usize, place: &str) -> Result<MazeInput> {
+    if height < 3 || width < 3 || height.is_multiple_of(2) || width.is_multiple_of(2) {
+        let got = format!("{height} rows and {width} columns");
+        return Err(Error::new(ErrorKind::Shape, place, "odd numbers of rows and columns, 3 or more", got)
+            .hint("cells and walls alternate, and walls stand on both ends: 2·n + 1 pixels for n cells"));
+    }
+    for (name, letter, wanted) in [("start", 'S', START), ("goal", 'G', GOAL)] {
+        let mut found = tokens.iter().enumerate().filter(|&(_, &t)| t == wanted).map(|(p, _)| p);
+        let (first, second) = (found.next(), found.next());
+        let at = |p: usize| format!("row {}, column {}", p / width + 1, p % width + 1);
+        let got = match (first, second) {
+            (None, _) => "none".to_string(),
+            (Some(a), Some(b)) => format!("{}: {}; {}", 2 + found.count(), at(a), at(b)),
+            (Some(_), None) => continue,
+        };
+        return Err(Error::new(ErrorKind::Malformed, place, format_args!("one {name}"), got).hint(format!(
+            "mark one open pixel {letter} ({} in a picture)",
+            if letter == 'S' { "green" } else { "red" }
+        )));
+    }
+    let mut solver = Solver::default();
+    let mut label = vec![WALL; tokens.len()];
+    let Some(steps) = solver.label(&tokens, width, &mut label) else {
+        return Err(Error::new(
+            ErrorKind::Infeasible,
+            place,
+            "a way from start to goal",
+            "walls between them",
+        )
+        .hint("open a wall, or move start or goal"));
+    };
+    let notes = notes(&tokens, height, width, &mut solver);
+    Ok(MazeInput { height, width, tokens, label, steps, notes })
+}
+
+fn notes(tokens: &[u8], height: usize, width: usize, solver: &mut Solver) -> Vec<Note> {
+    let structure = solver.examine(tokens, width);
+    let off_lattice = tokens.iter().enumerate().filter(|&(p, &t)| {
+        let (row, column) = (p / width % 2, p % width % 2);
+        row == column && (t == WALL) == (row == 1)
+    });
+    let off_lattice = off_lattice.count();
+    [
+        (structure.loops > 0).then_some(Note::Loops(structure.loops)),
+        (structure.pieces > 1).then_some(Note::Pieces(structure.pieces)),
+        (structure.border_openings > 0).then_some(Note::OpenBorder(structure.border_openings)),
+        (off_lattice > 0).then_some(Note::OffLattice(off_lattice)),
+        (height > TRAINED_SIZE || width > TRAINED_SIZE).then_some(Note::Large { height, width }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
