@@ -1,0 +1,6 @@
+//! The core as a whole: sheaf, consensus, ADMM, and the adjoint of each, in f64.
+
+mod cg_vjp;
+mod compose;
+mod net;
+mod point;
