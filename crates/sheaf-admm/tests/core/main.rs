@@ -2,5 +2,7 @@
 
 mod cg_vjp;
 mod compose;
+mod consensus;
+mod linear;
 mod net;
 mod point;

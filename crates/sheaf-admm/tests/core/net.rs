@@ -68,6 +68,22 @@ impl Net {
         Self { name: "irregular".into(), graph, sheaf, kind, index, views: 0 }
     }
 
+    /// A random multigraph with random sizes, each agent joined to an earlier one and some pairs besides.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = TestRng::new(seed);
+        let agents = 3 + rng.below(4);
+        let mut pairs: Vec<(usize, usize)> = (1..agents).map(|i| (rng.below(i), i)).collect();
+        for _ in 0..rng.below(4) {
+            pairs.push((rng.below(agents), rng.below(agents)));
+        }
+        let graph = AgentGraph::from_edges(agents, &pairs).expect("all ends exist");
+        let d_v: Vec<usize> = (0..agents).map(|_| 2 + rng.below(4)).collect();
+        let d_e: Vec<usize> = pairs.iter().map(|_| 1 + rng.below(2)).collect();
+        let sheaf = Sheaf::heterogeneous(&graph, &d_v, &d_e).expect("sizes are positive");
+        let name = format!("random graph {seed}");
+        Self { name, graph, sheaf, kind: Kind::PerAgent, index: Vec::new(), views: 0 }
+    }
+
     /// Every kind of maps.
     pub fn all() -> Vec<Self> {
         [vec![Self::irregular()], Kind::UNIFORM.map(Self::grid).into()].into_iter().flatten().collect()
