@@ -168,6 +168,83 @@ proptest! {
 }
 
 #[test]
+fn swiglu_layers_pull_gradients_back_along_both_axes() {
+    for (rows, width, cols) in [(5, 7, 1), (2, 9, 6)] {
+        let (layer, len) = layout(|l| SwiGlu::new(l, "mlp", width, 4));
+        let room = || vec![f64::NAN; layer.saved_len(rows * cols)];
+        check(
+            "swiglu layer",
+            (len, rows * width * cols, rows * width * cols),
+            |p, x, y| layer.forward(p, x, cols, y, &mut room()),
+            |p, x, d_y, d_x, d_p| {
+                let (mut saved, mut y) = (room(), x.to_vec());
+                layer.forward(p, x, cols, &mut y, &mut saved);
+                let mut scratch = vec![f64::NAN; layer.scratch_len(rows * cols)];
+                layer.vjp(p, x, cols, &saved, d_y, d_x, d_p, &mut scratch);
+            },
+        );
+    }
+}
+
+#[test]
+fn mixer_blocks_pull_gradients_back() {
+    let (rows, cells, channels) = (3, 9, 8);
+    let (layer, len) = layout(|l| Mixer::new(l, "mixer", (cells, channels), 18, 16));
+    let room = || vec![f64::NAN; layer.saved_len(rows)];
+    check(
+        "mixer",
+        (len, rows * layer.width(), rows * layer.width()),
+        |p, x, y| layer.forward(p, x, y, &mut room()),
+        |p, x, d_y, d_x, d_p| {
+            let (mut saved, mut y) = (room(), x.to_vec());
+            layer.forward(p, x, &mut y, &mut saved);
+            let mut scratch = vec![f64::NAN; layer.scratch_len(rows)];
+            layer.vjp(p, x, &saved, d_y, d_x, d_p, &mut scratch);
+        },
+    );
+}
+
+#[test]
+fn residual_blocks_pull_gradients_back_with_either_skip() {
+    let rows = 4;
+    for (layer, len) in
+        [layout(|l| Residual::new(l, "block", 6, 11)), layout(|l| Residual::projected(l, "block", 6, 11, 7))]
+    {
+        let room = || vec![f64::NAN; layer.saved_len(rows)];
+        check(
+            "residual",
+            (len, rows * layer.input(), rows * layer.output()),
+            |p, x, y| layer.forward(p, x, y, &mut room()),
+            |p, x, d_y, d_x, d_p| {
+                let (mut saved, mut y) = (room(), vec![0.0; d_y.len()]);
+                layer.forward(p, x, &mut y, &mut saved);
+                let mut scratch = vec![f64::NAN; layer.scratch_len(rows)];
+                layer.vjp(p, x, &saved, d_y, d_x, d_p, &mut scratch);
+            },
+        );
+    }
+}
+
+#[test]
+fn embeddings_pull_gradients_back_to_shared_rows() {
+    let ids = [2, 0, 2, 4, 2];
+    let (layer, len) = layout(|l| Embedding::new(l, "place", 5, 3));
+    check(
+        "embedding",
+        (len, 0, ids.len() * 3),
+        |p, _, y| {
+            layer.forward(p, &ids, y);
+            // Adding the same rows once more doubles them.
+            layer.forward_add(p, &ids, y);
+        },
+        |_, _, d_y, _, d_p| {
+            layer.vjp(&ids, d_y, d_p);
+            layer.vjp(&ids, d_y, d_p);
+        },
+    );
+}
+
+#[test]
 fn a_layer_along_the_middle_axis_is_the_layer_on_the_transposed_matrix() {
     let (rows, input, cols, output) = (2, 9, 16, 5);
     let (layer, len) = layout(|l| Linear::new(l, "dense", input, output, true));

@@ -1,1 +1,3 @@
 //! Maze, MNIST and Sudoku as sheaves of agents; the same four files for each task: data, views, model, metrics.
+
+pub mod maze;

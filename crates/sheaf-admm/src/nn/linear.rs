@@ -119,12 +119,35 @@ impl Linear {
         d_x: Option<&mut [T]>, // [rows, input]
         d_params: &mut [T],
     ) {
+        if let Some(d_x) = d_x {
+            let rows = self.rows(x, d_y);
+            let w = Mat::new(&params[self.w.clone()], self.input, self.output);
+            gemm(d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ONE);
+        }
+        self.vjp_weights(x, d_y, d_params);
+    }
+
+    /// d_x = d_y Wᵀ, overwriting: for callers that reuse the buffer of `x` for its gradient.
+    pub fn vjp_input<T: Real>(
+        &self,
+        params: &[T],
+        d_y: &[T],     // [rows, output]
+        d_x: &mut [T], // [rows, input]
+    ) {
+        let rows = self.rows(d_x, d_y);
+        let w = Mat::new(&params[self.w.clone()], self.input, self.output);
+        gemm(d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ZERO);
+    }
+
+    /// The weights' part of the adjoint alone.
+    pub fn vjp_weights<T: Real>(
+        &self,
+        x: &[T],   // [rows, input]
+        d_y: &[T], // [rows, output]
+        d_params: &mut [T],
+    ) {
         let rows = self.rows(x, d_y);
         let d_y_mat = Mat::new(d_y, rows, self.output);
-        if let Some(d_x) = d_x {
-            let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-            gemm(d_x, d_y_mat, w.t(), T::ONE, T::ONE);
-        }
         let d_w = &mut d_params[self.w.clone()];
         gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, T::ONE, T::ONE);
         if let Some(b) = &self.b {

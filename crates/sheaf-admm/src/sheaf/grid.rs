@@ -1,16 +1,27 @@
-//! Grid graphs: the slot of an edge is the direction of the neighbour seen from the agent.
+//! Agents on a rectangular grid: which ones are neighbours, and through which slot each sees the other.
+//!
+//! The slot is the direction of the neighbour seen from the agent, clockwise from north:
+//!
+//! | | N | NE | E | SE | S | SW | W | NW |
+//! | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+//! | 8-way | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
+//! | 4-way | 0 | – | 1 | – | 2 | – | 3 | – |
+//!
+//! An edge that leaves u eastwards arrives at v's west slot: opposite slots differ by half the number of slots.
+//! Agents are numbered row by row. The list goes through the agents in that order; each contributes its edges to
+//! neighbours with a larger number, E, S, SE, SW (4-way: E, S). Sums over edges follow this order.
 
-/// How many neighbours an inner agent has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which neighbours an agent of a grid talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Connectivity {
-    /// N 0, E 1, S 2, W 3.
+    /// North, east, south, west.
     Four,
-    /// N 0, NE 1, E 2, SE 3, S 4, SW 5, W 6, NW 7.
+    /// Those and the diagonals.
     Eight,
 }
 
 impl Connectivity {
-    /// Number of slots of each agent.
+    /// Slots per agent: one for each direction.
     pub fn slots(self) -> usize {
         match self {
             Self::Four => 4,
@@ -18,22 +29,21 @@ impl Connectivity {
         }
     }
 
-    /// The directions an edge list visits from each agent: (row step, column step, slot). The opposite slot is half
-    /// a turn away.
-    fn forward_steps(self) -> &'static [(isize, isize, u8)] {
+    /// The directions an agent's own edges leave in: (slot, rows down, columns right).
+    fn outgoing(self) -> &'static [(u8, usize, isize)] {
         match self {
-            Self::Four => &[(0, 1, 1), (1, 0, 2)],
-            Self::Eight => &[(0, 1, 2), (1, 0, 4), (1, 1, 3), (1, -1, 5)],
+            Self::Four => &[(1, 0, 1), (2, 1, 0)],
+            Self::Eight => &[(2, 0, 1), (4, 1, 0), (3, 1, 1), (5, 1, -1)],
         }
     }
 }
 
-/// An edge of a grid: slot `slot_u` of agent `u` meets slot `slot_v` of agent `v`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One edge of a grid: slot `slot_u` of agent `u` joined to slot `slot_v` of agent `v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GridEdge {
-    /// The agent that comes first in reading order.
+    /// The agent the edge leaves; always smaller than `v`.
     pub u: u32,
-    /// Its neighbour.
+    /// The agent the edge arrives at.
     pub v: u32,
     /// Direction of `v` seen from `u`.
     pub slot_u: u8,
@@ -41,28 +51,70 @@ pub struct GridEdge {
     pub slot_v: u8,
 }
 
-/// All edges of a `height × width` grid, agents in reading order, each edge once.
+/// All edges of a `height` × `width` grid of agents, in the order of the module's introduction.
+///
+/// Agents are counted in `u32`; a grid that large would not fit in memory anyway.
 pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Vec<GridEdge> {
-    let half_turn = connectivity.slots() as u8 / 2;
-    let mut edges = Vec::with_capacity(height * width * connectivity.slots() / 2);
+    debug_assert!(height.saturating_mul(width) <= u32::MAX as usize);
+    let opposite = connectivity.slots() as u8 / 2;
+    let outgoing = connectivity.outgoing();
+    let mut edges = Vec::with_capacity(height * width * outgoing.len());
     for row in 0..height {
-        for col in 0..width {
-            for &(d_row, d_col, slot_u) in connectivity.forward_steps() {
-                let (Some(r), Some(c)) = (row.checked_add_signed(d_row), col.checked_add_signed(d_col))
-                else {
+        for column in 0..width {
+            for &(slot, down, right) in outgoing {
+                let Some(to) = column.checked_add_signed(right) else { continue };
+                if row + down >= height || to >= width {
                     continue;
-                };
-                if r < height && c < width {
-                    let slot_v = (slot_u + half_turn) % connectivity.slots() as u8;
-                    edges.push(GridEdge {
-                        u: (row * width + col) as u32,
-                        v: (r * width + c) as u32,
-                        slot_u,
-                        slot_v,
-                    });
                 }
+                edges.push(GridEdge {
+                    u: (row * width + column) as u32,
+                    v: ((row + down) * width + to) as u32,
+                    slot_u: slot,
+                    slot_v: (slot + opposite) % (2 * opposite),
+                });
             }
         }
     }
     edges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_nine_by_nine_grid_has_the_published_number_of_edges() {
+        assert_eq!(grid_edges(9, 9, Connectivity::Eight).len(), 272);
+        assert_eq!(grid_edges(9, 9, Connectivity::Four).len(), 144);
+    }
+
+    #[test]
+    fn every_slot_points_at_the_neighbour_it_names() {
+        let compass = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)];
+        for (height, width) in [(1, 1), (1, 5), (5, 1), (3, 4), (6, 2)] {
+            for connectivity in [Connectivity::Four, Connectivity::Eight] {
+                let turn = 8 / connectivity.slots();
+                let at = |a: u32| ((a as usize / width) as i32, (a as usize % width) as i32);
+                for e in grid_edges(height, width, connectivity) {
+                    let (u, v) = (at(e.u), at(e.v));
+                    let difference = (v.0 - u.0, v.1 - u.1);
+                    assert_eq!(compass[e.slot_u as usize * turn], difference);
+                    assert_eq!(compass[e.slot_v as usize * turn], (-difference.0, -difference.1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_slot_of_an_agent_is_used_once_and_every_neighbour_is_reached() {
+        let (height, width) = (4, 7);
+        let edges = grid_edges(height, width, Connectivity::Eight);
+        let mut used = HashSet::new();
+        for e in &edges {
+            assert!(used.insert((e.u, e.slot_u)) && used.insert((e.v, e.slot_v)));
+        }
+        let neighbours = |n: usize| 3 * n - 2;
+        assert_eq!(used.len(), neighbours(height) * neighbours(width) - height * width);
+    }
 }

@@ -18,6 +18,7 @@ pub mod crc32c;
 pub mod ema;
 pub mod f16;
 pub mod file;
+pub mod loss;
 pub mod metrics;
 pub mod schedule;
 pub mod tensorboard;

@@ -1,0 +1,176 @@
+//! Depth-first carving: how every maze of the task is drawn.
+//!
+//! Lattice cells sit at odd rows and columns, walls everywhere else. From a random cell the carver goes on to a
+//! random neighbour not yet visited, opening the pixel between, and steps back where there is none. Each cell is
+//! entered once through one opened pixel, so the open pixels form a tree: the maze is perfect. Start and goal are two
+//! different open pixels (cells or pixels between them), and a maze whose path is too short is thrown away whole.
+//!
+//! | name | shape |
+//! | --- | --- |
+//! | `input`, `label` | `[height, width]` |
+//! | open pixels | 2·(height/2)·(width/2) − 1 |
+
+use sheaf_admm::rng::Stream;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::solve::Solver;
+use super::{EMPTY, GOAL, START, WALL};
+
+/// Drafts for one maze before giving up. At the published minimum lengths three of four pass.
+const DRAFTS: u64 = 10_000;
+
+/// Size and difficulty of a maze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MazeShape {
+    height: usize,
+    width: usize,
+    min_path: usize,
+}
+
+impl MazeShape {
+    /// `height` × `width` pixels, both odd and at least 3, at least 5 in one direction; paths of at least
+    /// `min_path` steps, which must be possible at all.
+    pub fn new(height: usize, width: usize, min_path: usize) -> Result<Self> {
+        for (name, n) in [("height", height), ("width", width)] {
+            if n < 3 || n.is_multiple_of(2) {
+                let nearest = if n < 3 { 3 } else { n + 1 };
+                return Err(Error::new(ErrorKind::Shape, format!("maze {name}"), "an odd number from 3", n)
+                    .hint(format!("walls lie on even rows and columns; try {nearest}")));
+            }
+        }
+        let cells = (height / 2).checked_mul(width / 2).filter(|_| height.checked_mul(width).is_some());
+        let Some(cells) = cells.filter(|&c| c > 1 && c < 1 << 28) else {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                "maze size",
+                "2 to 2^28 cells, like 19 × 19 pixels",
+                format_args!("{height} × {width} pixels"),
+            ));
+        };
+        let longest = 2 * (cells - 1);
+        if min_path > longest {
+            return Err(Error::new(
+                ErrorKind::Infeasible,
+                "minimum path",
+                format_args!("at most {longest} steps, all a {height} × {width} maze can hold"),
+                min_path,
+            )
+            .hint("about one step per pixel of width is usual; longer paths need a larger maze"));
+        }
+        Ok(Self { height, width, min_path })
+    }
+
+    /// Rows of pixels.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns of pixels.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Steps the path has at least.
+    pub fn min_path(&self) -> usize {
+        self.min_path
+    }
+
+    /// One number per shape, so that sets of different shapes do not share their random numbers.
+    fn key(&self) -> u64 {
+        (self.height as u64) << 42 ^ (self.width as u64) << 21 ^ self.min_path as u64
+    }
+
+    /// Pixels of one maze.
+    pub fn pixels(&self) -> usize {
+        self.height * self.width
+    }
+}
+
+/// Draws mazes; holds the buffers that carving and path finding reuse.
+#[derive(Clone, Debug, Default)]
+pub struct Carver {
+    trail: Vec<u32>, // pixels of the cells from the first to the current one
+    solver: Solver,
+}
+
+impl Carver {
+    /// Maze number `index` of `seed`: the same for the same shape, seed and index, whatever else is drawn.
+    ///
+    /// Returns the steps of its path. Fails if no draft reaches the minimum length.
+    pub fn draw(
+        &mut self,
+        shape: &MazeShape,
+        seed: u64,
+        index: u64,
+        input: &mut [u8], // [height, width]
+        label: &mut [u8], // [height, width]
+    ) -> Result<usize> {
+        let mut random = Stream::new(seed, "maze", index, shape.key());
+        for _ in 0..DRAFTS {
+            self.carve(shape, &mut random, input);
+            let start = open_pixel(&mut random, input);
+            input[start] = START;
+            let goal = open_pixel(&mut random, input);
+            input[goal] = GOAL;
+            let steps = self.solver.search(input, shape.width, start, goal).unwrap_or(0);
+            if steps >= shape.min_path {
+                label.copy_from_slice(input);
+                self.solver.mark(start, goal, label);
+                return Ok(steps);
+            }
+        }
+        let size = format!("{} × {}", shape.height, shape.width);
+        Err(Error::new(
+            ErrorKind::Infeasible,
+            format!("maze {index} of seed {seed}"),
+            format_args!("a {size} maze with a path of {} steps", shape.min_path),
+            format_args!("none in {DRAFTS} drafts"),
+        )
+        .hint("ask for a shorter minimum path or a larger maze"))
+    }
+
+    /// Walls everywhere, then a tree of corridors.
+    fn carve(&mut self, shape: &MazeShape, random: &mut Stream, input: &mut [u8]) {
+        let (height, width) = (shape.height, shape.width);
+        input.fill(WALL);
+        let first = (2 * random.below(height / 2) + 1) * width + 2 * random.below(width / 2) + 1;
+        input[first] = EMPTY;
+        self.trail.clear();
+        self.trail.push(first as u32);
+        while let Some(&cell) = self.trail.last() {
+            let cell = cell as usize;
+            let (row, column) = (cell / width, cell % width);
+            let mut ways = [0isize; 4];
+            let mut count = 0;
+            let mut offer = |inside: bool, step: isize| {
+                if inside && input[cell.wrapping_add_signed(2 * step)] == WALL {
+                    ways[count] = step;
+                    count += 1;
+                }
+            };
+            offer(row > 1, -(width as isize));
+            offer(column + 2 < width, 1);
+            offer(row + 2 < height, width as isize);
+            offer(column > 1, -1);
+            if count == 0 {
+                self.trail.pop();
+                continue;
+            }
+            let step = ways[if count == 1 { 0 } else { random.below(count) }];
+            let next = cell.wrapping_add_signed(2 * step);
+            input[cell.wrapping_add_signed(step)] = EMPTY;
+            input[next] = EMPTY;
+            self.trail.push(next as u32);
+        }
+    }
+}
+
+/// A random pixel that is open and not taken; about every second draw is one.
+fn open_pixel(random: &mut Stream, input: &[u8]) -> usize {
+    loop {
+        let pixel = random.below(input.len());
+        if input[pixel] == EMPTY {
+            return pixel;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Sets of mazes: drawn in parallel, the same for the same seed, train and test kept apart.
+//!
+//! Maze `i` of a set depends on (seed, shape, i) alone, so the number of threads changes nothing and a longer set
+//! begins with the shorter one.
+//!
+//! | name | shape |
+//! | --- | --- |
+//! | [`MazeSet::inputs`], [`MazeSet::labels`] | `[mazes, height, width]` |
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::carve::{Carver, MazeShape};
+use super::symmetry::{Symmetry, canonical_key};
+
+/// Numbers of training mazes start here, those of test mazes at 0: the two never draw the same stream.
+const FIRST_TRAINING_MAZE: u64 = 1 << 40;
+
+/// Mazes of one size with their solutions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MazeSet {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// Tokens the agents see.
+    pub inputs: Vec<u8>, // [mazes, height, width]
+    /// Tokens with the path marked.
+    pub labels: Vec<u8>, // [mazes, height, width]
+}
+
+impl MazeSet {
+    /// A set without mazes.
+    pub fn empty(height: usize, width: usize) -> Self {
+        Self { height, width, inputs: Vec::new(), labels: Vec::new() }
+    }
+
+    /// Pixels of one maze.
+    pub fn pixels(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// Number of mazes.
+    pub fn len(&self) -> usize {
+        self.inputs.len() / self.pixels().max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Tokens of maze `i`, `[height, width]`.
+    pub fn input(&self, i: usize) -> &[u8] {
+        &self.inputs[i * self.pixels()..][..self.pixels()]
+    }
+
+    /// Solution of maze `i`, `[height, width]`.
+    pub fn label(&self, i: usize) -> &[u8] {
+        &self.labels[i * self.pixels()..][..self.pixels()]
+    }
+
+    /// Writes maze `i` and its solution as `symmetry` shows them.
+    pub fn write_variant(
+        &self,
+        i: usize,
+        symmetry: Symmetry,
+        input: &mut [u8], // [height, width], exchanged where the symmetry says so
+        label: &mut [u8], // the same
+    ) {
+        symmetry.apply(self.input(i), self.height, self.width, input);
+        symmetry.apply(self.label(i), self.height, self.width, label);
+    }
+
+    /// What all variants of each maze share; see [`canonical_key`].
+    pub fn keys(&self) -> HashSet<u128> {
+        (0..self.len())
+            .into_par_iter()
+            .map(|i| canonical_key(self.input(i), self.height, self.width))
+            .collect()
+    }
+
+    fn push_from(&mut self, other: &Self, i: usize) {
+        self.inputs.extend_from_slice(other.input(i));
+        self.labels.extend_from_slice(other.label(i));
+    }
+}
+
+/// `count` mazes of `seed`, numbers 0 to `count` − 1. Small mazes may repeat.
+pub fn generate(shape: &MazeShape, seed: u64, count: usize) -> Result<MazeSet> {
+    draw_range(shape, seed, 0, count)
+}
+
+/// `count` mazes of `seed`, none of them a variant of another or of a maze with a key in `taken`.
+///
+/// Keys of the new mazes are added to `taken`.
+pub fn generate_distinct(
+    shape: &MazeShape,
+    seed: u64,
+    count: usize,
+    taken: &mut HashSet<u128>,
+) -> Result<MazeSet> {
+    draw_where(shape, seed, 0, count, |key| taken.insert(key))
+}
+
+/// A training and a test set of `seed`: no test maze is a variant of another test maze or of a training maze.
+///
+/// The test set depends on nothing but seed, shape and its own size.
+pub fn train_test_split(
+    shape: &MazeShape,
+    seed: u64,
+    train: usize,
+    test: usize,
+) -> Result<(MazeSet, MazeSet)> {
+    let mut held_out = HashSet::new();
+    let test = generate_distinct(shape, seed, test, &mut held_out)?;
+    let train = draw_where(shape, seed, FIRST_TRAINING_MAZE, train, |key| !held_out.contains(&key))?;
+    Ok((train, test))
+}
+
+/// Mazes `first` to `first + count` − 1.
+fn draw_range(shape: &MazeShape, seed: u64, first: u64, count: usize) -> Result<MazeSet> {
+    let pixels = shape.pixels();
+    let mut set = MazeSet::empty(shape.height(), shape.width());
+    set.inputs.resize(count * pixels, 0);
+    set.labels.resize(count * pixels, 0);
+    set.inputs
+        .par_chunks_exact_mut(pixels)
+        .zip(set.labels.par_chunks_exact_mut(pixels))
+        .enumerate()
+        .try_for_each_init(Carver::default, |carver, (i, (input, label))| {
+            carver.draw(shape, seed, first + i as u64, input, label).map(|_| ())
+        })?;
+    Ok(set)
+}
+
+/// The first `count` mazes from number `first` on whose key passes `keep`, asked in order.
+fn draw_where(
+    shape: &MazeShape,
+    seed: u64,
+    first: u64,
+    count: usize,
+    mut keep: impl FnMut(u128) -> bool,
+) -> Result<MazeSet> {
+    let (height, width) = (shape.height(), shape.width());
+    let mut set = MazeSet::empty(height, width);
+    let limit = 20 * count as u64 + 1_000;
+    let mut drawn = 0;
+    while set.len() < count {
+        if drawn >= limit {
+            return Err(Error::new(
+                ErrorKind::Infeasible,
+                format!("{height} × {width} mazes of seed {seed}"),
+                format_args!("{count} that may be kept"),
+                format_args!("{} among {drawn} drawn", set.len()),
+            )
+            .hint("there are too few different mazes of this size; take larger or fewer mazes"));
+        }
+        // Some spare ones, lest the last few cost a round each.
+        let round = (count - set.len()).max(64);
+        let more = draw_range(shape, seed, first + drawn, round)?;
+        let keys: Vec<u128> =
+            (0..round).into_par_iter().map(|i| canonical_key(more.input(i), height, width)).collect();
+        for (i, key) in keys.into_iter().enumerate() {
+            if set.len() < count && keep(key) {
+                set.push_from(&more, i);
+            }
+        }
+        drawn += round as u64;
+    }
+    Ok(set)
+}

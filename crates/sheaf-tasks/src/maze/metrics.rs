@@ -1,0 +1,202 @@
+//! From every agent's logits to one picture, and whether that picture is right.
+//!
+//! Overlapping views are averaged, `picture[p] = mean over the agents that see p of their logits for p`, and each
+//! pixel takes its largest class, the first one where several are equal. A maze is *solved* when the pixels predicted
+//! as path are exactly those of the label; what else is predicted elsewhere only enters cell accuracy. *Connected* and
+//! *valid* ask less of the label and more of the maze: see [`Score`].
+//!
+//! | name | shape |
+//! | --- | --- |
+//! | `logits` | `[agents, patch, patch, CLASSES]` |
+//! | `picture` | `[height, width, CLASSES]` |
+//! | `predicted`, `label`, `input` | `[height, width]` |
+
+use sheaf_admm::Real;
+
+use super::solve::neighbours;
+use super::views::ViewGrid;
+use super::{CLASSES, GOAL, PATH, START, WALL};
+
+/// Averages overlapping logits into one picture. Pixels no agent sees become zero.
+pub fn reassemble<T: Real>(
+    grid: &ViewGrid,
+    logits: &[T],      // [agents, patch, patch, CLASSES]
+    picture: &mut [T], // [height, width, CLASSES]
+) {
+    let view_len = grid.view_pixels() * CLASSES;
+    debug_assert_eq!(logits.len(), grid.agents() * view_len);
+    debug_assert_eq!(picture.len(), grid.pixels() * CLASSES);
+    picture.fill(T::ZERO);
+    for (agent, view) in logits.chunks_exact(view_len).enumerate() {
+        for (classes, pixel) in view.chunks_exact(CLASSES).zip(grid.view(agent)) {
+            let Some(pixel) = pixel else { continue };
+            for (sum, &logit) in picture[pixel * CLASSES..][..CLASSES].iter_mut().zip(classes) {
+                *sum += logit;
+            }
+        }
+    }
+    for (pixel, classes) in picture.chunks_exact_mut(CLASSES).enumerate() {
+        let seen = grid.coverage(pixel / grid.width(), pixel % grid.width());
+        if seen > 1 {
+            let share = T::from_f64(seen as f64);
+            classes.iter_mut().for_each(|sum| *sum /= share);
+        }
+    }
+}
+
+/// The largest class of each pixel; the first of equal ones.
+pub fn argmax<T: Real>(
+    picture: &[T],        // [height, width, CLASSES]
+    predicted: &mut [u8], // [height, width]
+) {
+    for (out, classes) in predicted.iter_mut().zip(picture.chunks_exact(CLASSES)) {
+        let best = (1..CLASSES).fold(0, |best, c| if classes[c] > classes[best] { c } else { best });
+        *out = best as u8;
+    }
+}
+
+/// How probable the picture finds the path at each pixel: softmax of the averaged logits.
+pub fn path_probability<T: Real>(
+    picture: &[T],         // [height, width, CLASSES]
+    probability: &mut [T], // [height, width]
+) {
+    for (out, classes) in probability.iter_mut().zip(picture.chunks_exact(CLASSES)) {
+        let largest = classes.iter().fold(classes[0], |a, &b| a.max(b));
+        let sum: T = classes.iter().map(|&c| (c - largest).exp()).sum();
+        *out = (classes[PATH as usize] - largest).exp() / sum;
+    }
+}
+
+/// What a prediction of one maze is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Score {
+    /// The predicted path cells are exactly those of the label.
+    pub solved: bool,
+    /// The predicted path cells with start and goal form a path, end to end, through open pixels, nothing beside it.
+    /// In a perfect maze the same as solved; in a maze with loops another way than the label's may be valid too.
+    pub valid: bool,
+    /// One can walk from start to goal over predicted path cells that are open, whatever else is predicted.
+    pub connected: bool,
+    /// Pixels with the label's token.
+    pub right_cells: usize,
+    /// All pixels.
+    pub cells: usize,
+}
+
+/// Judges predictions; holds the buffers of the walk.
+#[derive(Clone, Debug, Default)]
+pub struct Judge {
+    visited: Vec<bool>, // [height, width]
+    stack: Vec<u32>,
+}
+
+impl Judge {
+    /// The score of a prediction.
+    pub fn score(
+        &mut self,
+        input: &[u8],     // [height, width]
+        label: &[u8],     // [height, width]
+        predicted: &[u8], // [height, width]
+        width: usize,
+    ) -> Score {
+        debug_assert!(input.len() == label.len() && label.len() == predicted.len());
+        let pairs = || label.iter().zip(predicted);
+        let (connected, valid) = self.walk(input, predicted, width);
+        Score {
+            solved: pairs().all(|(&l, &p)| (l == PATH) == (p == PATH)),
+            valid,
+            connected,
+            right_cells: pairs().filter(|(l, p)| l == p).count(),
+            cells: label.len(),
+        }
+    }
+
+    /// Whether predicted cells lead from start to goal, and whether they do nothing else.
+    fn walk(&mut self, input: &[u8], predicted: &[u8], width: usize) -> (bool, bool) {
+        let ends = [START, GOAL].map(|token| input.iter().position(|&t| t == token));
+        let [Some(start), Some(goal)] = ends else { return (false, false) };
+        let chosen = |p: usize| p == start || p == goal || predicted[p] == PATH;
+        let open = |p: usize| chosen(p) && input[p] != WALL;
+        self.visited.clear();
+        self.visited.resize(input.len(), false);
+        self.visited[start] = true;
+        self.stack.clear();
+        self.stack.push(start as u32);
+        let (mut reached, mut links_fit) = (0, true);
+        while let Some(pixel) = self.stack.pop() {
+            let pixel = pixel as usize;
+            reached += 1;
+            let mut links = 0;
+            for next in neighbours(pixel, width, input.len()).into_iter().flatten().filter(|&p| open(p)) {
+                links += 1;
+                if !self.visited[next] {
+                    self.visited[next] = true;
+                    self.stack.push(next as u32);
+                }
+            }
+            links_fit &= links == if pixel == start || pixel == goal { 1 } else { 2 };
+        }
+        let connected = self.visited[goal];
+        let all = (0..input.len()).filter(|&p| chosen(p)).count();
+        (connected, connected && links_fit && reached == all)
+    }
+}
+
+/// Sums of scores; the averages do not depend on the order in which they were added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Mazes judged.
+    pub mazes: usize,
+    /// Of these, solved.
+    pub solved: usize,
+    /// Of these, valid.
+    pub valid: usize,
+    /// Of these, connected.
+    pub connected: usize,
+    /// Pixels with the label's token.
+    pub right_cells: usize,
+    /// Pixels judged.
+    pub cells: usize,
+}
+
+impl Summary {
+    /// Adds one maze.
+    pub fn add(&mut self, score: &Score) {
+        self.mazes += 1;
+        self.solved += usize::from(score.solved);
+        self.valid += usize::from(score.valid);
+        self.connected += usize::from(score.connected);
+        self.right_cells += score.right_cells;
+        self.cells += score.cells;
+    }
+
+    /// Adds what another worker has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.mazes += other.mazes;
+        self.solved += other.solved;
+        self.valid += other.valid;
+        self.connected += other.connected;
+        self.right_cells += other.right_cells;
+        self.cells += other.cells;
+    }
+
+    /// Part of the mazes that is solved, 0 to 1; NaN without mazes.
+    pub fn solved_rate(&self) -> f64 {
+        self.solved as f64 / self.mazes as f64
+    }
+
+    /// Part of the mazes with a valid path, 0 to 1; NaN without mazes.
+    pub fn valid_rate(&self) -> f64 {
+        self.valid as f64 / self.mazes as f64
+    }
+
+    /// Part of the mazes where start and goal are connected, 0 to 1; NaN without mazes.
+    pub fn connected_rate(&self) -> f64 {
+        self.connected as f64 / self.mazes as f64
+    }
+
+    /// Part of the pixels that is right, 0 to 1; for mazes of one size also the mean over mazes. NaN without mazes.
+    pub fn cell_accuracy(&self) -> f64 {
+        self.right_cells as f64 / self.cells as f64
+    }
+}

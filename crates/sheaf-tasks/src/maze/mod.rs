@@ -1,0 +1,43 @@
+//! Mazes: 3×3 views of a picture too large for any one agent, and one path to agree on.
+//!
+//! A maze is `height × width` bytes, row by row, one token per pixel:
+//!
+//! | token | [`UNUSED`] 0 | [`WALL`] 1 | [`EMPTY`] 2 | [`START`] 3 | [`GOAL`] 4 | [`PATH`] 5 |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | in an input | – | yes | yes | one | one | – |
+//! | in its label | – | yes | yes | one | one | between start and goal |
+//!
+//! The label is the input with the cells strictly between start and goal turned into [`PATH`]; start and goal keep
+//! their own tokens there. A path of n steps (moves from a pixel to one of its four neighbours) has n − 1 such cells.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`carve`], [`data`], [`suite`] | draw mazes, keep train and test apart, the published sets, npz files |
+//! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
+//! | [`views`] | what each agent sees, each distinct view once |
+//! | [`model`] | encoder, ADMM, decoder |
+//! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
+
+pub mod carve;
+pub mod data;
+pub mod metrics;
+pub mod model;
+pub mod solve;
+pub mod suite;
+pub mod symmetry;
+pub mod views;
+
+/// Token 0: never occurs; the models have a class for it all the same.
+pub const UNUSED: u8 = 0;
+/// Token 1: a wall, and everything beyond the border.
+pub const WALL: u8 = 1;
+/// Token 2: an open pixel.
+pub const EMPTY: u8 = 2;
+/// Token 3: where the path begins; open.
+pub const START: u8 = 3;
+/// Token 4: where the path ends; open.
+pub const GOAL: u8 = 4;
+/// Token 5: a pixel strictly between start and goal on the path; only in labels and predictions.
+pub const PATH: u8 = 5;
+/// Tokens a pixel can be predicted as.
+pub const CLASSES: usize = 6;
