@@ -89,11 +89,15 @@ impl Net {
         [vec![Self::irregular()], Kind::UNIFORM.map(Self::grid).into()].into_iter().flatten().collect()
     }
 
-    /// Every kind of maps on four agents: few enough rows that the Laplacian is well conditioned on its range, so
-    /// that long solves and their adjoints stay far from rounding.
+    /// Four agents: few enough rows that the Laplacian is well conditioned on its range, so that long solves and
+    /// their adjoints stay far from rounding.
+    pub fn small(kind: Kind) -> Self {
+        Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight), 5, 2, kind)
+    }
+
+    /// Every kind of maps on few agents.
     pub fn all_small() -> Vec<Self> {
-        let small = |kind| Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight), 5, 2, kind);
-        [vec![Self::irregular()], Kind::UNIFORM.map(small).into()].into_iter().flatten().collect()
+        [vec![Self::irregular()], Kind::UNIFORM.map(Self::small).into()].into_iter().flatten().collect()
     }
 
     pub fn states(&self) -> usize {
