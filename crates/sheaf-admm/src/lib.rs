@@ -14,3 +14,8 @@ pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
 pub use scalar::Real;
+
+/// The README's example is compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

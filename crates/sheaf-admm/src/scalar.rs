@@ -28,6 +28,7 @@ pub trait Real:
     + Sum<Self>
     + crate::linalg::gemm::Gemm
     + crate::linalg::stack::StackKernels
+    + crate::linalg::exchange::ExchangeKernel
     + crate::linalg::activation::Activations
 {
     /// 0.

@@ -1,3 +1,4 @@
 //! Maze, MNIST and Sudoku as sheaves of agents; the same four files for each task: data, views, model, metrics.
 
+pub mod config;
 pub mod maze;

@@ -76,7 +76,12 @@ fn check_values<T: Real>() {
         for (name, got) in [("primal_res", &seen.primal), ("dual_res", &seen.dual)] {
             assert_iterates(name, &f64s(got), &of_sample(&trace.f64(name), 2, s), K);
         }
-        assert_iterates("consistency", &f64s(&seen.consistency), &of_sample(&trace.f64("consistency_rms"), 1, s), K);
+        assert_iterates(
+            "consistency",
+            &f64s(&seen.consistency),
+            &of_sample(&trace.f64("consistency_rms"), 1, s),
+            K,
+        );
         for k in 0..K {
             model.decode_states(&params, tables, index, &seen.x[k * n..][..n], &mut sample);
             let want = trace.f64("logits_per_iter").select(0, k).select(1, s);

@@ -50,7 +50,8 @@ impl<'a, T: Real> Coefs<'a, T> {
     /// True where the gradient passes through: off the bounds and out of the dead zone.
     #[inline(always)]
     fn free<const SOFT: bool>(&self, i: usize, x: T) -> bool {
-        !(x <= self.lo[i]) & !(x >= self.hi[i]) & (!SOFT | (x != T::ZERO))
+        let on_bound = (x <= self.lo[i]) | (x >= self.hi[i]);
+        !on_bound & (!SOFT | (x != T::ZERO))
     }
 
     #[inline(always)]
@@ -239,7 +240,7 @@ fn coef_vjp_body<T: Real, const FMA: bool>(k: CoefVjp<'_, T>) {
     add(k.d_diag, n, |i| -h[i] * x[i]);
     add(k.d_l2, n, |i| -h[i] * x[i]);
     add(k.d_hi, n, |i| if x[i] >= c.hi[i] { d_x[i] } else { T::ZERO });
-    add(k.d_lo, n, |i| if (x[i] <= c.lo[i]) & !(x[i] >= c.hi[i]) { d_x[i] } else { T::ZERO });
+    add(k.d_lo, n, |i| if (x[i] <= c.lo[i]) & (x[i] < c.hi[i]) { d_x[i] } else { T::ZERO });
 }
 
 kernel! {

@@ -2,9 +2,13 @@
 
 pub mod activation;
 pub mod aligned;
+pub mod cholesky;
 pub(crate) mod diagonal_prox;
+pub mod exchange;
 pub mod gemm;
 pub(crate) mod reduce;
 pub mod simd;
 pub mod stack;
+#[cfg(target_arch = "x86_64")]
+mod stack_avx512;
 pub mod vector;

@@ -135,14 +135,28 @@ impl StackKernels for f64 {
     }
 }
 
+/// Runs the AVX-512 kernel where the CPU has it and the shape fits, else the plain loop.
+macro_rules! wide_or_plain {
+    ($wide:ident, $plain:ident, $table:expr, $($arg:expr),*) => {{
+        #[cfg(target_arch = "x86_64")]
+        if super::simd::level() == super::simd::Level::Avx512 && super::stack_avx512::fits(&$table) {
+            // SAFETY: AVX-512 was detected; the kernel checks all lengths itself.
+            unsafe { super::stack_avx512::$wide($table, $($arg),*) };
+            return;
+        }
+        $plain($table, $($arg),*);
+    }};
+}
+
+#[allow(unsafe_code)]
 impl StackKernels for f32 {
     fn project_table(table: Table<'_>, stacks: &[f32], z: &[f32], y: &mut [f32]) {
-        project_any(table, stacks, z, y);
+        wide_or_plain!(project, project_any, table, stacks, z, y);
     }
     fn lift_table(table: Table<'_>, stacks: &[f32], s: &[f32], g: &mut [f32]) {
-        lift_any(table, stacks, s, g);
+        wide_or_plain!(lift, lift_any, table, stacks, s, g);
     }
     fn outers_table(table: Table<'_>, d: &mut [f32], scale: f32, terms: usize, rows: &[f32], states: &[f32]) {
-        outers_any(table, d, scale, terms, rows, states);
+        wide_or_plain!(outers, outers_any, table, d, scale, terms, rows, states);
     }
 }

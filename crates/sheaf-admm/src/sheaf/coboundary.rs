@@ -46,7 +46,10 @@ impl<'a, T: Real> SheafOp<'a, T> {
 
     /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
     pub fn exchange(&self, y: &[T], s: &mut [T]) {
-        exchange(self.sheaf, y, s);
+        match self.sheaf.partners() {
+            Some((rows, partners)) => T::exchange_partners(rows, partners, y, s),
+            None => exchange(self.sheaf, y, s),
+        }
     }
 
     /// r = D y: the residual of every edge, `[edge_len]`.

@@ -23,6 +23,7 @@ pub use grid::Connectivity;
 pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
 pub use maps_grad::{LowRankGrad, MapsGrad};
 
+use crate::linalg::exchange::SlotRows;
 use crate::{Error, ErrorKind, Result};
 
 /// Row blocks of agents start at multiples of this many numbers, so that f32 stacks are whole cache lines.
@@ -48,6 +49,8 @@ pub struct Sheaf {
     edges: Vec<EdgeRows>,
     edge_len: usize,
     uniform: Option<Uniform>,
+    /// Where the partner of every slot starts, when all agents are alike and no slot has two edges.
+    partners: Option<Vec<u32>>, // [agents, slots]
 }
 
 /// Sizes of a sheaf whose agents are all alike.
@@ -74,6 +77,7 @@ impl Sheaf {
         let slots = if graph.agents() > 0 { graph.slots(0) } else { 0 };
         if (0..graph.agents()).all(|i| graph.slots(i) == slots) {
             sheaf.uniform = Some(Uniform { d_v, d_e, slots, ld: pad(slots * d_e) });
+            sheaf.partners = partners(graph, &sheaf);
         }
         Ok(sheaf)
     }
@@ -170,6 +174,7 @@ impl Sheaf {
             edges,
             edge_len: start,
             uniform: None,
+            partners: None,
         })
     }
 
@@ -228,9 +233,34 @@ impl Sheaf {
         self.uniform
     }
 
+    /// The sizes of a slot and the partners' rows, when every slot has at most one edge.
+    pub(crate) fn partners(&self) -> Option<(SlotRows, &[u32])> {
+        let (u, partners) = (self.uniform?, self.partners.as_deref()?);
+        Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
+    }
+
     pub(crate) fn edges(&self) -> &[EdgeRows] {
         &self.edges
     }
+}
+
+/// The partner row of every slot; `None` when a slot has two edges.
+fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Vec<u32>> {
+    let slots = sheaf.uniform?.slots;
+    let row = |agent: usize, slot: usize| (sheaf.row_offsets[agent] + sheaf.slot_rows[agent][slot]) as u32;
+    let mut partners: Vec<u32> =
+        (0..graph.agents()).flat_map(|a| (0..slots).map(move |s| (a, s))).map(|(a, s)| row(a, s)).collect();
+    let mut taken = vec![false; partners.len()];
+    for (edge, rows) in graph.edges().iter().zip(&sheaf.edges) {
+        for (agent, slot, other) in [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)] {
+            let place = agent as usize * slots + slot as usize;
+            if std::mem::replace(&mut taken[place], true) {
+                return None;
+            }
+            partners[place] = other;
+        }
+    }
+    Some(partners)
 }
 
 /// Rounds up to a multiple of [`ROW_PAD`].

@@ -1,6 +1,7 @@
 //! Running average of the parameters, used at evaluation: e ← decay · e + (1 − decay) · p.
 //!
-//! It starts as a copy of the initial parameters, so it needs no bias correction.
+//! It starts as a copy of the initial parameters, so it needs no bias correction. Computed as e + (1 − decay)(p − e):
+//! in single precision 0.999 and 0.001 do not add up to 1, and the other form would settle at 1.000013 p.
 
 use crate::error::check_len;
 use crate::{Real, Result};
@@ -12,9 +13,9 @@ pub fn ema_update<T: Real>(
     ema: &mut [T], // [n]
 ) -> Result<()> {
     check_len("running average", params.len(), ema.len())?;
-    let [keep, take] = [decay, 1.0 - decay].map(T::from_f64);
+    let take = T::from_f64(1.0 - decay);
     for (e, &p) in ema.iter_mut().zip(params) {
-        *e = keep * *e + take * p;
+        *e += take * (p - *e);
     }
     Ok(())
 }
@@ -33,10 +34,12 @@ mod tests {
     }
 
     #[test]
-    fn the_average_of_equal_parameters_stays() {
-        let mut ema = [0.25f64, -3.0];
-        ema_update(0.5, &[0.25, -3.0], &mut ema).unwrap();
-        assert_eq!(ema, [0.25, -3.0]);
+    fn the_average_of_equal_parameters_stays_for_ever() {
+        let mut ema = [0.1f32, -3.7];
+        for _ in 0..1000 {
+            ema_update(0.999, &[0.1, -3.7], &mut ema).unwrap();
+        }
+        assert_eq!(ema, [0.1, -3.7]);
     }
 
     #[test]

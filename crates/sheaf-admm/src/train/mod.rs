@@ -20,19 +20,28 @@ pub mod f16;
 pub mod file;
 pub mod loss;
 pub mod metrics;
+pub mod observer;
+pub mod options;
+pub mod run_dir;
 pub mod schedule;
+mod session;
 pub mod tensorboard;
 pub mod tensors;
 #[cfg(test)]
 mod test_dir;
+pub mod trainer;
 pub mod weights;
 
 pub use adamw::AdamW;
 pub use checkpoint::{Checkpoint, CheckpointFile, Counters, TrainState};
 pub use clip::{clip_global_norm, global_norm};
 pub use ema::ema_update;
+pub use observer::{Outcome, Progress, TrainEvent, TrainObserver};
+pub use options::{OnNan, TrainOptions};
+pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
 pub use tensors::{Precision, TensorFile};
+pub use trainer::{Run, train};
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
 use crate::Result;

@@ -167,10 +167,8 @@ mod tests {
 
     /// Splits a file into payloads, undoing the masks to compare the plain checksums.
     fn payloads(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-        let unmask = |b: &[u8]| {
-            let masked = u32::from_le_bytes(b.try_into().unwrap()).wrapping_sub(0xA282_EAD8);
-            masked << 15 | masked >> 17
-        };
+        let unmask =
+            |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap()).wrapping_sub(0xA282_EAD8).rotate_left(15);
         let mut out = Vec::new();
         while !bytes.is_empty() {
             let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;

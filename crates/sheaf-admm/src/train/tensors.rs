@@ -62,7 +62,7 @@ pub(crate) fn encode(
     header.extend(entries);
     let mut header = serde_json::Value::Object(header).to_string();
     // Padded so that the tensors start on a multiple of eight bytes.
-    while header.len() % 8 != 0 {
+    while !header.len().is_multiple_of(8) {
         header.push(' ');
     }
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();

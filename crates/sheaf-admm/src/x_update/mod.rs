@@ -15,16 +15,30 @@
 //! | --- | --- | --- |
 //! | [`Diagonal`] | ½ Σ D x² + q·x + l1‖x‖₁ + l2/2‖x‖², box | closed form |
 //! | [`Tether`] | β/2 ‖x − h‖² | closed form |
+//! | [`Dense`] | ½ xᵀQx + q·x | Cholesky, once per solve |
+//! | [`Equality`] | ½ xᵀQx + q·x, Ax = b | Schur complement, once per solve |
+//! | [`Qp`] | ½ xᵀQx + q·x, Ax = b, Gx ≤ h, box | interior point, every iteration |
 //! | `Mixed` | one family per agent | each its own |
 
+mod active_set;
 mod agents;
+mod coefficient;
+mod curvature;
+mod dense;
 mod diagonal;
+mod equality;
 mod fused;
 mod penalty;
+mod qp;
 mod tether;
 
-pub use diagonal::{Coefficient, Diagonal, DiagonalGrad};
+pub use coefficient::Coefficient;
+pub use curvature::Curvature;
+pub use dense::{Dense, DenseGrad};
+pub use diagonal::{Diagonal, DiagonalGrad};
+pub use equality::{Equality, EqualityGrad};
 pub use penalty::Penalty;
+pub use qp::{Qp, QpGrad};
 pub use tether::{Tether, TetherGrad};
 
 use agents::Agents;
@@ -57,6 +71,12 @@ pub enum Objective<'a, T> {
     Diagonal(Diagonal<'a, T>),
     /// A pull towards an anchor.
     Tether(Tether<'a, T>),
+    /// A dense quadratic.
+    Dense(Dense<'a, T>),
+    /// A quadratic with linear equalities.
+    Equality(Equality<'a, T>),
+    /// A quadratic with equalities, inequalities and a box.
+    Qp(Qp<'a, T>),
     /// One objective per agent, each sized for that agent alone.
     Mixed(Vec<Objective<'a, T>>),
 }
@@ -70,6 +90,12 @@ pub enum ObjectiveGrad<'a, T> {
     Diagonal(DiagonalGrad<'a, T>),
     /// Of a [`Tether`].
     Tether(TetherGrad<'a, T>),
+    /// Of a [`Dense`].
+    Dense(DenseGrad<'a, T>),
+    /// Of an [`Equality`].
+    Equality(EqualityGrad<'a, T>),
+    /// Of a [`Qp`].
+    Qp(QpGrad<'a, T>),
     /// One per agent.
     Mixed(Vec<ObjectiveGrad<'a, T>>),
 }
@@ -89,6 +115,9 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.check_sizes(agents),
             Self::Tether(f) => f.check_sizes(agents),
+            Self::Dense(f) => f.check_sizes(agents),
+            Self::Equality(f) => f.check_sizes(agents),
+            Self::Qp(f) => f.check_sizes(agents),
             Self::Mixed(each) => {
                 check_len("mixed objective, one per agent", agents.count(), each.len())?;
                 each.iter().enumerate().try_for_each(|(i, f)| f.check_sizes(agents.only(i)))
@@ -100,6 +129,9 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.validate(agents),
             Self::Tether(f) => f.validate(),
+            Self::Dense(f) => f.validate(agents),
+            Self::Equality(f) => f.validate(agents),
+            Self::Qp(f) => f.validate(agents),
             Self::Mixed(each) => each.iter().enumerate().try_for_each(|(i, f)| f.validate_at(agents.only(i))),
         }
     }
@@ -113,7 +145,9 @@ impl<T: Real> Objective<'_, T> {
     fn own_scratch_len(&self, agents: Agents<'_>) -> usize {
         match self {
             Self::Diagonal(f) => f.scratch_len(agents),
-            Self::Tether(_) => 0,
+            Self::Tether(_) | Self::Qp(_) => 0,
+            Self::Dense(f) => f.scratch_len(agents),
+            Self::Equality(f) => f.scratch_len(agents),
             Self::Mixed(each) => {
                 each.iter().enumerate().map(|(i, f)| f.own_scratch_len(agents.only(i))).sum()
             }
@@ -132,7 +166,9 @@ impl<T: Real> Objective<'_, T> {
     fn prepare_at(&self, agents: Agents<'_>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
         match self {
             Self::Diagonal(f) => f.prepare(agents, rho, scratch),
-            Self::Tether(_) => Ok(()),
+            Self::Tether(_) | Self::Qp(_) => Ok(()),
+            Self::Dense(f) => f.prepare(agents, rho, scratch),
+            Self::Equality(f) => f.prepare(agents, rho, scratch),
             Self::Mixed(each) => per_agent(each, agents, scratch, |f, agents, i, own| {
                 f.prepare_at(agents.only(i), &rho.one(i), own)
             }),
@@ -165,6 +201,9 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.prox(agents, v, x, scratch),
             Self::Tether(f) => f.prox(agents, rho, v, x),
+            Self::Dense(f) => f.prox(agents, rho, v, x, scratch),
+            Self::Equality(f) => f.prox(agents, rho, v, x, scratch),
+            Self::Qp(f) => return f.prox(agents, rho, v, x),
             Self::Mixed(each) => {
                 return per_agent(each, agents, scratch, |f, agents, i, own| {
                     let at = agents.range(i);
@@ -220,6 +259,14 @@ impl<T: Real> Objective<'_, T> {
             }
             (Self::Tether(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None),
             (Self::Tether(f), G::Tether(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g)),
+            (Self::Dense(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None, scratch),
+            (Self::Dense(f), G::Dense(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g), scratch),
+            (Self::Equality(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None, scratch),
+            (Self::Equality(f), G::Equality(g)) => {
+                f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g), scratch)
+            }
+            (Self::Qp(f), G::None) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, None),
+            (Self::Qp(f), G::Qp(g)) => f.vjp(agents, rho, v, x, d_x, d_v, d_rho, Some(g)),
             (Self::Mixed(each), grad @ (G::None | G::Mixed(_))) => {
                 per_agent(each, agents, scratch, |f, agents, i, own| {
                     let at = agents.range(i);
@@ -251,6 +298,9 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(f) => f.value(agents, x),
             Self::Tether(f) => f.value(x),
+            Self::Dense(f) => f.value(agents, x),
+            Self::Equality(f) => f.value(agents, x),
+            Self::Qp(f) => f.value(agents, x),
             Self::Mixed(each) => {
                 let value = |(i, f): (usize, &Self)| f.value_at(agents.only(i), &x[agents.range(i)]);
                 each.iter().enumerate().map(value).sum()
@@ -276,6 +326,9 @@ impl<T: Real> Objective<'_, T> {
         match self {
             Self::Diagonal(_) => "diagonal",
             Self::Tether(_) => "tether",
+            Self::Dense(_) => "dense",
+            Self::Equality(_) => "equality",
+            Self::Qp(_) => "qp",
             Self::Mixed(_) => "mixed",
         }
     }
@@ -287,6 +340,9 @@ impl<T> ObjectiveGrad<'_, T> {
             Self::None => "none",
             Self::Diagonal(_) => "diagonal",
             Self::Tether(_) => "tether",
+            Self::Dense(_) => "dense",
+            Self::Equality(_) => "equality",
+            Self::Qp(_) => "qp",
             Self::Mixed(_) => "mixed",
         }
     }

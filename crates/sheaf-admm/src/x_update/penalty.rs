@@ -45,9 +45,11 @@ impl<'a, T: Real> Penalty<'a, T> {
             Self::Scalar(rho) => check_positive("rho", rho.to_f64()),
             Self::PerAgent(rho) => {
                 check_len("rho", agents, rho.len())?;
-                rho.iter()
-                    .enumerate()
-                    .try_for_each(|(i, r)| check_positive(&format!("rho of agent {i}"), r.to_f64()))
+                // The name is only made for the one that is wrong: this runs before every solve.
+                match rho.iter().position(|r| !r.is_finite() || *r <= T::ZERO) {
+                    None => Ok(()),
+                    Some(i) => check_positive(&format!("rho of agent {i}"), rho[i].to_f64()),
+                }
             }
         }
     }

@@ -10,6 +10,7 @@
 
 use super::cg::{Cg, CgStart, Scalars, System, Work, scale_into};
 use super::{Agreement, ConsensusGrad};
+use crate::linalg::simd::{fma, kernel};
 use crate::linalg::vector::{add, axpy, dot};
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
@@ -304,18 +305,48 @@ impl<T: Real> System<'_, '_, T> {
     }
 }
 
-/// r̄ += p̄ + two_dc·r', then p̄ = b·p̄.
-fn back_direction<T: Real>(d_r: &mut [T], d_p: &mut [T], r_next: &[T], b: T, two_dc: T) {
+#[inline(always)]
+fn back_direction_body<T: Real, const FMA: bool>(
+    d_r: &mut [T],
+    d_p: &mut [T],
+    r_next: &[T],
+    b: T,
+    two_dc: T,
+) {
     for ((d_r, d_p), &r) in d_r.iter_mut().zip(d_p.iter_mut()).zip(r_next) {
-        *d_r += *d_p + two_dc * r;
+        *d_r += fma::<T, FMA>(two_dc, r, *d_p);
         *d_p *= b;
     }
 }
 
-/// p̄ += a·x̄ + s̄·q;  q̄ = s̄·p − a·r̄.
-fn back_update<T: Real>(d_p: &mut [T], d_q: &mut [T], d_x: &[T], d_r: &[T], p: &[T], q: &[T], a: T, d_s: T) {
-    for k in 0..d_p.len() {
-        d_p[k] += a * d_x[k] + d_s * q[k];
-        d_q[k] = d_s * p[k] - a * d_r[k];
+kernel! {
+    /// r̄ += p̄ + two_dc·r', then p̄ = b·p̄.
+    fn back_direction, back_direction_at<T>(d_r: &mut [T], d_p: &mut [T], r_next: &[T], b: T, two_dc: T)
+        = back_direction_body;
+}
+
+#[inline(always)]
+fn back_update_body<T: Real, const FMA: bool>(
+    d_p: &mut [T],
+    d_q: &mut [T],
+    d_x: &[T],
+    d_r: &[T],
+    p: &[T],
+    q: &[T],
+    a: T,
+    d_s: T,
+) {
+    let n = d_p.len();
+    let (d_q, d_x, d_r, p, q) = (&mut d_q[..n], &d_x[..n], &d_r[..n], &p[..n], &q[..n]);
+    for k in 0..n {
+        d_p[k] = fma::<T, FMA>(a, d_x[k], fma::<T, FMA>(d_s, q[k], d_p[k]));
+        d_q[k] = fma::<T, FMA>(d_s, p[k], -(a * d_r[k]));
     }
+}
+
+kernel! {
+    /// p̄ += a·x̄ + s̄·q;  q̄ = s̄·p − a·r̄.
+    fn back_update, back_update_at<T>(
+        d_p: &mut [T], d_q: &mut [T], d_x: &[T], d_r: &[T], p: &[T], q: &[T], a: T, d_s: T,
+    ) = back_update_body;
 }

@@ -1,5 +1,8 @@
 use sheaf_admm::ErrorKind;
-use sheaf_admm::x_update::{Coefficient, Diagonal, Objective, ObjectiveGrad, Penalty, Tether, TetherGrad};
+use sheaf_admm::x_update::{
+    Coefficient, Curvature, Dense, Diagonal, Equality, Objective, ObjectiveGrad, Penalty, Qp, Tether,
+    TetherGrad,
+};
 
 const OFFSETS: [usize; 3] = [0, 2, 3];
 
@@ -90,4 +93,49 @@ fn a_gradient_of_another_family_is_refused() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.expected().contains("diagonal") && error.got().contains("tether"), "{error}");
+}
+
+#[test]
+fn an_indefinite_or_asymmetric_q_is_named_with_its_agent() {
+    // Agent 0 has the 2 × 2 block, agent 1 the 1 × 1 block.
+    let kind_of = |quad: [f64; 5]| kind_and_place(Objective::Dense(Dense { quad: &quad, q: &[0.0; 3] }));
+    for (quad, agent) in [([1.0, 2.0, 2.0, 1.0, 1.0], "agent 0"), ([1.0, 0.0, 0.0, 1.0, -1.0], "agent 1")] {
+        let (kind, place) = kind_of(quad);
+        assert_eq!(kind, ErrorKind::NotPositiveDefinite);
+        assert!(place.contains(agent), "{place}");
+    }
+    let (kind, place) = kind_of([1.0, 0.3, 0.0, 1.0, 1.0]);
+    assert_eq!(kind, ErrorKind::NotPositiveDefinite);
+    assert!(place.contains("agent 0"), "{place}");
+    assert_eq!(kind_of([1.0, 0.0, 0.0, f64::NAN, 1.0]).0, ErrorKind::NotFinite);
+    let curvature = Curvature::Diagonal(&[1.0, 1.0, -1.0][..]);
+    let (kind, place) = kind_and_place(Objective::Qp(Qp::new(curvature, &[0.0; 3])));
+    assert_eq!(kind, ErrorKind::NotPositiveDefinite);
+    assert!(place.contains("agent 1"), "{place}");
+}
+
+#[test]
+fn an_unvalidated_indefinite_q_stops_at_its_pivot() {
+    let objective = Objective::Dense(Dense { quad: &[1.0, 3.0, 3.0, 1.0, 1.0], q: &[0.0; 3] });
+    let mut scratch = vec![0.0; objective.scratch_len(&OFFSETS)];
+    let error = objective.prepare(&OFFSETS, &Penalty::Scalar(0.5), &mut scratch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotPositiveDefinite);
+    assert!(error.place().contains("agent 0") && error.got().contains("row 1"), "{error}");
+}
+
+#[test]
+fn dependent_equalities_are_named_with_their_agent_and_row() {
+    let equality = |rows: &'static [usize], a: &'static [f64], b: &'static [f64]| {
+        let quad = Curvature::Diagonal(&[1.0; 3][..]);
+        Objective::Equality(Equality { quad, q: &[0.0; 3], rows, a, b })
+    };
+    let dependent = equality(&[2, 0], &[1.0, 2.0, 0.1, 0.2], &[1.0, 0.1]);
+    dependent.validate(&OFFSETS).unwrap();
+    let mut scratch = vec![0.0; dependent.scratch_len(&OFFSETS)];
+    let error = dependent.prepare(&OFFSETS, &Penalty::Scalar(0.5), &mut scratch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotPositiveDefinite);
+    assert!(error.place().contains("agent 0") && error.got().contains("row 1"), "{error}");
+    let (kind, place) = kind_and_place(equality(&[0, 2], &[1.0, 2.0], &[1.0, 1.0]));
+    assert_eq!(kind, ErrorKind::Shape, "two equalities on a stalk of size 1");
+    assert!(place.contains("agent 1"), "{place}");
 }

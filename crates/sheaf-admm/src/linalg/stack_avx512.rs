@@ -1,0 +1,246 @@
+//! AVX-512 versions of the stack kernels for `f32`, for stacks of at most 16 columns and at most 64 padded rows.
+//!
+//! The compiler vectorises the projection well but breaks the lift (a dot product per column) into scalar sums. Here
+//! the products of all columns stay in registers and one tree of shuffles adds up to sixteen of them at once. The
+//! gradient keeps a block of columns in registers over all terms, so that it is read and written once.
+
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::stack::Table;
+
+/// Whether these kernels take a table of this shape.
+pub(super) fn fits(table: &Table<'_>) -> bool {
+    table.d_v <= 16 && (16..=64).contains(&table.ld)
+}
+
+macro_rules! by_shape {
+    ($table:expr, $f:ident($($arg:expr),*)) => {
+        match ($table.ld / 16, $table.d_v) {
+            (1, 10) => $f::<1, 10>($($arg),*),
+            (2, 10) => $f::<2, 10>($($arg),*),
+            (3, 10) => $f::<3, 10>($($arg),*),
+            (4, 10) => $f::<4, 10>($($arg),*),
+            (1, _) => $f::<1, 16>($($arg),*),
+            (2, _) => $f::<2, 16>($($arg),*),
+            (3, _) => $f::<3, 16>($($arg),*),
+            _ => $f::<4, 16>($($arg),*),
+        }
+    };
+}
+
+/// Checks once what the unchecked loads below rely on.
+fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) {
+    let Table { d_v, ld, index } = *table;
+    let top = index.iter().map(|&v| v as usize + 1).max().unwrap_or(0);
+    assert!(top * d_v * ld <= stacks, "a view beyond the table");
+    assert!(index.len() * d_v <= states && index.len() * ld <= rows, "a vector shorter than its agents");
+}
+
+/// y_i = F_i z_i.
+///
+/// # Safety
+/// The CPU must have AVX-512F.
+pub(super) unsafe fn project(table: Table<'_>, stacks: &[f32], z: &[f32], y: &mut [f32]) {
+    check(&table, stacks.len(), z.len(), y.len());
+    // SAFETY: the caller vouches for the CPU, `check` for the lengths.
+    unsafe { by_shape!(table, project_shape(table, stacks, z, y)) }
+}
+
+/// g_i = F_iᵀ s_i.
+///
+/// # Safety
+/// The CPU must have AVX-512F.
+pub(super) unsafe fn lift(table: Table<'_>, stacks: &[f32], s: &[f32], g: &mut [f32]) {
+    check(&table, stacks.len(), g.len(), s.len());
+    // SAFETY: the caller vouches for the CPU, `check` for the lengths.
+    unsafe { by_shape!(table, lift_shape(table, stacks, s, g)) }
+}
+
+/// dF_i += scale·Σ_t rows_t,i state_t,iᵀ.
+///
+/// # Safety
+/// The CPU must have AVX-512F.
+pub(super) unsafe fn outers(
+    table: Table<'_>,
+    d_stacks: &mut [f32],
+    scale: f32,
+    terms: usize,
+    rows: &[f32],
+    states: &[f32],
+) {
+    if terms == 0 {
+        return;
+    }
+    check(&table, d_stacks.len(), states.len() / terms, rows.len() / terms);
+    // SAFETY: the caller vouches for the CPU, `check` for the lengths.
+    unsafe { by_shape!(table, outers_shape(table, d_stacks, scale, terms, rows, states)) }
+}
+
+/// Columns of a table: 10 where `DV` is 10, otherwise as the table says (`DV` is then an upper limit of 16).
+#[inline(always)]
+fn columns<const DV: usize>(table: &Table<'_>) -> usize {
+    if DV == 10 { 10 } else { table.d_v }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn project_shape<const LV: usize, const DV: usize>(
+    table: Table<'_>,
+    stacks: &[f32],
+    z: &[f32],
+    y: &mut [f32],
+) {
+    let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    let (z, y) = (z.as_ptr(), y.as_mut_ptr());
+    for (i, &view) in table.index.iter().enumerate() {
+        // SAFETY: `check` holds for every view and agent; a stack has d_v·ld entries.
+        unsafe {
+            let stack = stacks.as_ptr().add(view as usize * d_v * ld);
+            let (z, y) = (z.add(i * d_v), y.add(i * ld));
+            // Two chains per block halve the wait for the multiply-add unit.
+            let mut even = [_mm512_setzero_ps(); LV];
+            let mut odd = [_mm512_setzero_ps(); LV];
+            let mut j = 0;
+            while j + 1 < d_v {
+                let (z0, z1) = (_mm512_set1_ps(*z.add(j)), _mm512_set1_ps(*z.add(j + 1)));
+                for b in 0..LV {
+                    even[b] = _mm512_fmadd_ps(z0, _mm512_loadu_ps(stack.add(j * ld + b * 16)), even[b]);
+                    odd[b] = _mm512_fmadd_ps(z1, _mm512_loadu_ps(stack.add((j + 1) * ld + b * 16)), odd[b]);
+                }
+                j += 2;
+            }
+            if j < d_v {
+                let z0 = _mm512_set1_ps(*z.add(j));
+                for b in 0..LV {
+                    even[b] = _mm512_fmadd_ps(z0, _mm512_loadu_ps(stack.add(j * ld + b * 16)), even[b]);
+                }
+            }
+            for b in 0..LV {
+                _mm512_storeu_ps(y.add(b * 16), _mm512_add_ps(even[b], odd[b]));
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn lift_shape<const LV: usize, const DV: usize>(
+    table: Table<'_>,
+    stacks: &[f32],
+    s: &[f32],
+    g: &mut [f32],
+) {
+    let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    let mask = ((1u32 << d_v) - 1) as __mmask16;
+    for (i, &view) in table.index.iter().enumerate() {
+        // SAFETY: `check` holds for every view and agent; the masked store writes d_v entries.
+        unsafe {
+            let stack = stacks.as_ptr().add(view as usize * d_v * ld);
+            let s = s.as_ptr().add(i * ld);
+            let mut held = [_mm512_setzero_ps(); LV];
+            for b in 0..LV {
+                held[b] = _mm512_loadu_ps(s.add(b * 16));
+            }
+            let mut sums = [_mm512_setzero_ps(); 16];
+            for j in 0..DV {
+                if j >= d_v {
+                    break;
+                }
+                let mut acc = _mm512_mul_ps(held[0], _mm512_loadu_ps(stack.add(j * ld)));
+                for b in 1..LV {
+                    acc = _mm512_fmadd_ps(held[b], _mm512_loadu_ps(stack.add(j * ld + b * 16)), acc);
+                }
+                sums[j] = acc;
+            }
+            _mm512_mask_storeu_ps(g.as_mut_ptr().add(i * d_v), mask, add_up::<DV>(sums));
+        }
+    }
+}
+
+/// Lane j of the answer is the sum of all lanes of `v[j]`; vectors from `DV` on are zero.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add_up<const DV: usize>(v: [__m512; 16]) -> __m512 {
+    let zero = _mm512_setzero_ps();
+    let mut pairs = [zero; 8];
+    for i in 0..8 {
+        if 2 * i < DV {
+            let (a, b) = (v[2 * i], v[2 * i + 1]);
+            pairs[i] = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+        }
+    }
+    let mut fours = [zero; 4];
+    for i in 0..4 {
+        if 4 * i < DV {
+            let (a, b) = (_mm512_castps_pd(pairs[2 * i]), _mm512_castps_pd(pairs[2 * i + 1]));
+            let (lo, hi) = (_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+            fours[i] = _mm512_add_ps(_mm512_castpd_ps(lo), _mm512_castpd_ps(hi));
+        }
+    }
+    let mut eights = [zero; 2];
+    for i in 0..2 {
+        if 8 * i < DV {
+            let (a, b) = (fours[2 * i], fours[2 * i + 1]);
+            eights[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+        }
+    }
+    let (a, b) = (eights[0], eights[1]);
+    _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
+}
+
+/// Columns whose gradients are held in registers at a time.
+const HELD: usize = 5;
+
+#[target_feature(enable = "avx512f")]
+unsafe fn outers_shape<const LV: usize, const DV: usize>(
+    table: Table<'_>,
+    d_stacks: &mut [f32],
+    scale: f32,
+    terms: usize,
+    rows: &[f32],
+    states: &[f32],
+) {
+    let (d_v, ld, agents) = (columns::<DV>(&table), LV * 16, table.index.len());
+    let factor = _mm512_set1_ps(scale);
+    for (i, &view) in table.index.iter().enumerate() {
+        let mut j = 0;
+        while j < d_v {
+            let width = HELD.min(d_v - j);
+            // SAFETY: `check` holds for every view, agent and term; columns j..j + width exist.
+            unsafe {
+                let d_stack = d_stacks.as_mut_ptr().add(view as usize * d_v * ld + j * ld);
+                let mut acc = [[_mm512_setzero_ps(); LV]; HELD];
+                for t in 0..terms {
+                    let r = rows.as_ptr().add((t * agents + i) * ld);
+                    let x = states.as_ptr().add((t * agents + i) * d_v + j);
+                    let mut held = [_mm512_setzero_ps(); LV];
+                    for b in 0..LV {
+                        held[b] = _mm512_loadu_ps(r.add(b * 16));
+                    }
+                    if width == HELD {
+                        for c in 0..HELD {
+                            let x = _mm512_set1_ps(*x.add(c));
+                            for b in 0..LV {
+                                acc[c][b] = _mm512_fmadd_ps(x, held[b], acc[c][b]);
+                            }
+                        }
+                    } else {
+                        for c in 0..width {
+                            let x = _mm512_set1_ps(*x.add(c));
+                            for b in 0..LV {
+                                acc[c][b] = _mm512_fmadd_ps(x, held[b], acc[c][b]);
+                            }
+                        }
+                    }
+                }
+                for c in 0..width {
+                    for b in 0..LV {
+                        let at = d_stack.add(c * ld + b * 16);
+                        _mm512_storeu_ps(at, _mm512_fmadd_ps(factor, acc[c][b], _mm512_loadu_ps(at)));
+                    }
+                }
+            }
+            j += width;
+        }
+    }
+}

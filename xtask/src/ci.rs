@@ -1,0 +1,175 @@
+//! The stages of CI: a table, cheapest first, and the loop over it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{cargo, check, root};
+use crate::{files, readme};
+
+struct Stage {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Result<Outcome>,
+}
+
+enum Outcome {
+    Done,
+    NotRun(&'static str),
+}
+
+const STAGES: &[Stage] = &[
+    Stage { name: "files", what: "file lengths, places of unsafe code and goldens, host names", run: files },
+    Stage { name: "fmt", what: "cargo fmt --check", run: fmt },
+    Stage { name: "clippy", what: "clippy on everything, warnings are errors", run: clippy },
+    Stage { name: "test", what: "all tests, doc tests included", run: test },
+    Stage { name: "simd-off", what: "all tests once more, with the portable kernels", run: simd_off },
+    Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
+    Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
+    Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
+];
+
+/// Prints the table.
+pub fn list() {
+    for stage in STAGES {
+        println!("{:<10} {}", stage.name, stage.what);
+    }
+}
+
+/// Runs every stage; stops at the first that fails.
+pub fn all() -> Result<()> {
+    let mut done: Vec<(&Stage, Outcome, Duration)> = Vec::new();
+    for stage in STAGES {
+        eprintln!("== {}: {}", stage.name, stage.what);
+        let start = Instant::now();
+        let outcome = (stage.run)();
+        let took = start.elapsed();
+        match outcome {
+            Ok(outcome) => done.push((stage, outcome, took)),
+            Err(error) => {
+                summary(&done);
+                eprintln!("{:<10} failed after {:.1} s", stage.name, took.as_secs_f64());
+                let hint = format!("hint: `cargo xtask ci --only {}` runs this stage alone", stage.name);
+                bail!("{error:#}\n{hint}");
+            }
+        }
+        eprintln!("== {}: {:.1} s\n", stage.name, took.as_secs_f64());
+    }
+    summary(&done);
+    Ok(())
+}
+
+/// Runs one stage.
+pub fn only(name: &str) -> Result<()> {
+    let names = || STAGES.iter().map(|stage| stage.name).collect::<Vec<_>>().join(", ");
+    let stage = STAGES.iter().find(|stage| stage.name == name);
+    let stage = stage.with_context(|| format!("no stage `{name}`; there are {}", names()))?;
+    if let Outcome::NotRun(why) = (stage.run)()? {
+        eprintln!("{name}: not run: {why}");
+    }
+    Ok(())
+}
+
+/// The golden tests, where their absence is a failure.
+pub fn goldens() -> Result<()> {
+    match golden_tests()? {
+        Outcome::Done => Ok(()),
+        Outcome::NotRun(why) => bail!("the goldens were not run: {why}"),
+    }
+}
+
+fn summary(done: &[(&Stage, Outcome, Duration)]) {
+    let total: f64 = done.iter().map(|(_, _, took)| took.as_secs_f64()).sum();
+    for (stage, outcome, took) in done {
+        match outcome {
+            Outcome::Done => eprintln!("{:<10} ok       {:>7.1} s", stage.name, took.as_secs_f64()),
+            Outcome::NotRun(why) => eprintln!("{:<10} NOT RUN  {why}", stage.name),
+        }
+    }
+    eprintln!("{:<10}          {total:>7.1} s", "total");
+}
+
+fn files() -> Result<Outcome> {
+    files::check_all()?;
+    Ok(Outcome::Done)
+}
+
+fn fmt() -> Result<Outcome> {
+    check(&mut cargo(&["fmt", "--all", "--check"]))?;
+    Ok(Outcome::Done)
+}
+
+fn clippy() -> Result<Outcome> {
+    let features = golden_features();
+    check(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        &features,
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    Ok(Outcome::Done)
+}
+
+fn test() -> Result<Outcome> {
+    check(&mut cargo(&["test", "--workspace"]))?;
+    Ok(Outcome::Done)
+}
+
+fn simd_off() -> Result<Outcome> {
+    // The whole workspace, because cargo would build the dependencies anew, with fewer features, for one package.
+    check(cargo(&["test", "--workspace", "--tests"]).env("SHEAF_SIMD", "off"))?;
+    Ok(Outcome::Done)
+}
+
+fn golden_tests() -> Result<Outcome> {
+    let Some(directory) = goldens_directory()? else {
+        return Ok(Outcome::NotRun("there is no shared/goldens beside this repository"));
+    };
+    files::check_golden_targets()?;
+    let features = golden_features();
+    let arguments = ["test", "--workspace", "--features", &features, "--test", "golden*"];
+    check(cargo(&arguments).env("SHEAF_GOLDENS", directory))?;
+    Ok(Outcome::Done)
+}
+
+/// Where the goldens are, or `None` in a clone that cannot have them. A place that should hold them and does not
+/// is an error: otherwise a wrong path would look like success.
+fn goldens_directory() -> Result<Option<PathBuf>> {
+    if let Some(directory) = std::env::var_os("SHEAF_GOLDENS") {
+        let directory = PathBuf::from(directory);
+        if !directory.is_dir() {
+            bail!("SHEAF_GOLDENS names {}, which is no directory", directory.display());
+        }
+        // Tests run in their own package's directory, where a relative path would lead elsewhere.
+        return Ok(Some(directory.canonicalize()?));
+    }
+    let shared = root().join("../shared");
+    if !shared.is_dir() {
+        return Ok(None);
+    }
+    let directory = shared.join("goldens");
+    if !directory.is_dir() {
+        bail!("{} exists, but {} does not", shared.display(), directory.display());
+    }
+    Ok(Some(directory.canonicalize()?))
+}
+
+/// The packages with golden tests, as cargo wants the feature named.
+fn golden_features() -> String {
+    files::GOLDEN_PACKAGES.map(|package| format!("{package}/goldens")).join(",")
+}
+
+fn docs() -> Result<Outcome> {
+    check(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Done)
+}
+
+fn readme_commands() -> Result<Outcome> {
+    readme::run_commands()?;
+    Ok(Outcome::Done)
+}
