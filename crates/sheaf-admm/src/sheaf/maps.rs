@@ -64,8 +64,10 @@ impl<T: Real> Maps<'_, T> {
                 check_len("shared stack", u.d_v * u.ld, stack.len())
             }
             Self::Table { stacks, index } => {
-                let u = need_uniform(sheaf)?;
-                check_index(index, sheaf.agents(), stacks.len() / (u.d_v * u.ld))
+                let one = need_uniform(sheaf).map(|u| u.d_v * u.ld)?;
+                let views = count_views(stacks.len(), one);
+                check_len("stacks", views.unwrap_or(0) * one, stacks.len())?;
+                check_index(index, sheaf.agents(), views)
             }
             Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
             Self::LowRank(low) => low.validate(sheaf),
@@ -74,6 +76,9 @@ impl<T: Real> Maps<'_, T> {
 
     /// y_i = F_i z_i for every agent. Overwrites `y`.
     pub fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+        if sheaf.row_len() == 0 {
+            return;
+        }
         match self {
             Self::Shared(stack) => {
                 let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
@@ -82,7 +87,9 @@ impl<T: Real> Maps<'_, T> {
             }
             Self::Table { stacks, index } => T::project_table(table(sheaf, index), stacks, z, y),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
-                T::project_table(one, &stacks[place], &z[states], &mut y[rows]);
+                if !rows.is_empty() {
+                    T::project_table(one, &stacks[place], &z[states], &mut y[rows]);
+                }
             }),
             Self::LowRank(low) => low.project(sheaf, z, y),
         }
@@ -90,6 +97,10 @@ impl<T: Real> Maps<'_, T> {
 
     /// g_i = F_iᵀ s_i for every agent. Overwrites `g`. The adjoint of [`project`](Self::project).
     pub fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+        if sheaf.row_len() == 0 {
+            g.fill(T::ZERO);
+            return;
+        }
         match self {
             Self::Shared(stack) => {
                 let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
@@ -98,14 +109,19 @@ impl<T: Real> Maps<'_, T> {
             }
             Self::Table { stacks, index } => T::lift_table(table(sheaf, index), stacks, s, g),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
-                T::lift_table(one, &stacks[place], &s[rows], &mut g[states]);
+                if rows.is_empty() {
+                    g[states].fill(T::ZERO);
+                } else {
+                    T::lift_table(one, &stacks[place], &s[rows], &mut g[states]);
+                }
             }),
             Self::LowRank(low) => low.lift(sheaf, s, g),
         }
     }
 }
 
-/// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes.
+/// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes. An agent
+/// without edges has no rows, which the kernels do not take.
 pub(super) fn each_agent(
     sheaf: &Sheaf,
     mut f: impl FnMut(Table<'_>, std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usize>),
@@ -113,10 +129,8 @@ pub(super) fn each_agent(
     for i in 0..sheaf.agents() {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
-        if !rows.is_empty() {
-            let one = Table { d_v: states.len(), ld: rows.len(), index: &[0] };
-            f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
-        }
+        let one = Table { d_v: states.len(), ld: rows.len(), index: &[0] };
+        f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
     }
 }
 
@@ -133,11 +147,17 @@ fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
     })
 }
 
-fn check_index(index: &[u32], agents: usize, views: usize) -> Result<()> {
+/// How many views of `one` number each `len` numbers hold; any number of them where a view holds nothing.
+fn count_views(len: usize, one: usize) -> Option<usize> {
+    len.checked_div(one)
+}
+
+fn check_index(index: &[u32], agents: usize, views: Option<usize>) -> Result<()> {
     check_len("view index", agents, index.len())?;
-    match index.iter().position(|&v| v as usize >= views) {
+    let missing = |views: usize| index.iter().position(|&v| v as usize >= views).map(|i| (i, views));
+    match views.and_then(missing) {
         None => Ok(()),
-        Some(i) => Err(Error::new(
+        Some((i, views)) => Err(Error::new(
             ErrorKind::OutOfRange,
             format!("view of agent {i}"),
             format_args!("below {views}"),
@@ -158,14 +178,19 @@ impl<T: Real> LowRank<'_, T> {
                 self.base.len(),
             ));
         }
+        if self.rank == 0 {
+            return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
+                .hint("use Maps::Shared for maps without an update"));
+        }
         let per_view = u.slots * u.d_e * self.rank;
-        let views = self.a.len().checked_div(per_view).unwrap_or(0);
+        let counted = count_views(self.a.len(), per_view);
+        let views = counted.unwrap_or(0);
         check_len("factors A", views * per_view, self.a.len())?;
         check_len("factors B", views * u.slots * u.d_v * self.rank, self.b.len())?;
         if let Some(gate) = self.gate {
             check_len("gates", views * u.slots, gate.len())?;
         }
-        check_index(self.index, sheaf.agents(), views)
+        check_index(self.index, sheaf.agents(), counted)
     }
 
     /// (base map, A, B, factor) of a slot of a view.

@@ -49,6 +49,9 @@ impl<T: Real> MapsGrad<'_, T> {
         states: &[T],
     ) {
         let (n_rows, n_states) = (sheaf.row_len(), sheaf.state_len());
+        if n_rows == 0 {
+            return;
+        }
         match (self, maps) {
             (Self::None, _) => {}
             (Self::Shared(d_stack), Maps::Shared(_)) => {
@@ -61,6 +64,7 @@ impl<T: Real> MapsGrad<'_, T> {
             }
             (Self::PerAgent(d_stacks), Maps::PerAgent(_)) => {
                 each_agent(sheaf, |one, place, own_states, own_rows| {
+                    let terms = if own_rows.is_empty() { 0 } else { terms };
                     for t in 0..terms {
                         T::outers_table(
                             one,

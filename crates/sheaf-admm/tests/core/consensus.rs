@@ -1,0 +1,104 @@
+//! Conjugate gradients against the textbook solution of the same consensus problem.
+
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
+use sheaf_testkit::{TestRng, assert_close_max};
+
+use crate::net::{Net, penalty};
+use crate::point::Point;
+
+struct Case {
+    net: Net,
+    point: Point,
+    w: Vec<f64>,
+    z_prev: Vec<f64>,
+    rho: Vec<f64>,
+}
+
+impl Case {
+    fn all() -> impl Iterator<Item = Self> {
+        let seeded = |seed: u64| {
+            let nets = Net::all_small().into_iter().chain([Net::random(seed)]);
+            nets.map(move |net| (net, seed))
+        };
+        (1..4).flat_map(seeded).flat_map(|(net, seed)| {
+            let mut rng = TestRng::new(seed);
+            let mut point = Point::default();
+            net.draw_maps(&mut rng, &mut point);
+            let [w, z_prev] = [(); 2].map(|()| rng.normals(net.states()));
+            let rho = rng.ranges(if seed == 1 { 1 } else { net.agents() }, 0.2, 2.0);
+            std::iter::once(Self { net, point, w, z_prev, rho })
+        })
+    }
+
+    fn solve(&self, cg: Cg<f64>) -> Vec<f64> {
+        let (op, z_update) = (self.net.op(&self.point), ZUpdate::Cg(cg));
+        let mut scratch = vec![f64::NAN; z_update.forward_scratch_len(&op)];
+        let mut z = vec![f64::NAN; self.w.len()];
+        let (rho, z_prev) = (penalty(&self.rho), &self.z_prev);
+        let report = z_update.forward(&op, &rho, &self.w, z_prev, &mut [], &mut z, &mut scratch);
+        assert!(report.expect("solves").converged, "{}", self.net.name);
+        z
+    }
+
+    /// The penalty of every coordinate.
+    fn weights(&self) -> Vec<f64> {
+        let rho = penalty(&self.rho);
+        let ranges = self.net.sheaf.state_offsets().windows(2).enumerate();
+        ranges.flat_map(|(i, range)| vec![rho.of(i); range[1] - range[0]]).collect()
+    }
+}
+
+#[test]
+fn converged_soft_consensus_is_the_dense_solution_from_every_start() {
+    for case in Case::all() {
+        let expected = case.net.dense(&case.point).soft_weighted(&case.w, 1.7, &case.weights());
+        let cg = Cg::to_tolerance(Agreement::Soft { gamma: 1.7 }, 1e-14, 300);
+        for start in [CgStart::Published, CgStart::Warm, CgStart::Zero] {
+            let z = case.solve(Cg { start, ..cg });
+            assert_close_max(&format!("{}, {start:?}", case.net.name), &z, &expected, 1e-11);
+        }
+    }
+}
+
+#[test]
+fn converged_hard_consensus_is_the_weighted_projection() {
+    for case in Case::all() {
+        let dense = case.net.dense(&case.point);
+        let z = case.solve(Cg::to_tolerance(Agreement::Hard, 1e-14, 300));
+        let expected = dense.project_weighted(&case.w, &case.weights());
+        assert_close_max(&case.net.name, &z, &expected, 1e-11);
+        let residual = dense.coboundary().mul_vec(&z);
+        assert!(residual.iter().all(|r| r.abs() < 1e-11), "{}: F z = {residual:?}", case.net.name);
+    }
+}
+
+#[test]
+fn the_published_hard_start_keeps_the_kernel_part_of_the_previous_state() {
+    // No step leaves the range of L, so the solution keeps P(w − z_prev) and the answer is
+    // w − (I − P) w − P(w − z_prev) = P z_prev, whatever w is.
+    for case in Case::all().filter(|case| case.rho.len() == 1) {
+        let cg = Cg::to_tolerance(Agreement::Hard, 1e-14, 300);
+        let z = case.solve(Cg { start: CgStart::Published, ..cg });
+        let expected = case.net.dense(&case.point).project(&case.z_prev);
+        assert_close_max(&case.net.name, &z, &expected, 1e-10);
+    }
+}
+
+#[test]
+fn soft_consensus_tends_to_the_projection_as_disagreement_grows_dear() {
+    for case in Case::all() {
+        let expected = case.net.dense(&case.point).project_weighted(&case.w, &case.weights());
+        let error = |gamma: f64| {
+            let z = case.solve(Cg::to_tolerance(Agreement::Soft { gamma }, 1e-12, 2000));
+            z.iter().zip(&expected).map(|(z, e)| (z - e).abs()).fold(0.0, f64::max)
+        };
+        let errors = [1e3, 1e5, 1e7].map(error);
+        // The distance falls as 1/gamma: a hundredfold price leaves a hundredth of it.
+        assert!(
+            errors[1] < 0.02 * errors[0] && errors[2] < 0.02 * errors[1],
+            "{}: {errors:?}",
+            case.net.name
+        );
+        assert!(errors[2] < 1e-4, "{}: {errors:?}", case.net.name);
+    }
+}

@@ -1,0 +1,10 @@
+//! The core as a whole: sheaf, consensus, ADMM, and the adjoint of each, in f64.
+
+mod admm_case;
+mod admm_vjp;
+mod cg_vjp;
+mod compose;
+mod consensus;
+mod linear;
+mod net;
+mod point;
