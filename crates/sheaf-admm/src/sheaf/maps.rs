@@ -74,6 +74,9 @@ impl<T: Real> Maps<'_, T> {
 
     /// y_i = F_i z_i for every agent. Overwrites `y`.
     pub fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+        if y.is_empty() {
+            return;
+        }
         match self {
             Self::Shared(stack) => {
                 let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
@@ -90,6 +93,13 @@ impl<T: Real> Maps<'_, T> {
 
     /// g_i = F_iᵀ s_i for every agent. Overwrites `g`. The adjoint of [`project`](Self::project).
     pub fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+        // An agent without slots has no rows: nothing below would write its zeros.
+        if s.is_empty() || matches!(self, Self::PerAgent(_)) {
+            g.fill(T::ZERO);
+        }
+        if s.is_empty() {
+            return;
+        }
         match self {
             Self::Shared(stack) => {
                 let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");

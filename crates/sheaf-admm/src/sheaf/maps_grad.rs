@@ -49,6 +49,9 @@ impl<T: Real> MapsGrad<'_, T> {
         states: &[T],
     ) {
         let (n_rows, n_states) = (sheaf.row_len(), sheaf.state_len());
+        if terms == 0 || n_rows == 0 {
+            return;
+        }
         match (self, maps) {
             (Self::None, _) => {}
             (Self::Shared(d_stack), Maps::Shared(_)) => {
