@@ -7,6 +7,7 @@ pub(crate) mod diagonal_prox;
 pub mod exchange;
 pub mod gemm;
 pub(crate) mod reduce;
+pub(crate) mod scratch;
 pub mod simd;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,6 @@
+//! Consensus solvers against dense references and finite differences.
+
+mod descent;
+mod potential;
+mod step_size;
+mod support;
