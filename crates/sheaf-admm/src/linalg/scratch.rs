@@ -16,4 +16,9 @@ impl<'s, T> Scratch<'s, T> {
         self.0 = rest;
         front
     }
+
+    /// All that was not taken.
+    pub(crate) fn rest(self) -> &'s mut [T] {
+        self.0
+    }
 }

@@ -18,6 +18,8 @@ mod cg;
 mod cg_adjoint;
 mod descend;
 mod descent;
+mod exact;
+mod exact_plan;
 mod node_slope;
 mod potential;
 mod step_size;
@@ -26,6 +28,7 @@ mod weights;
 
 pub use cg::{Cg, CgStart, CgStop};
 pub use descent::Descent;
+pub use exact::Exact;
 pub use potential::{EdgePotential, Potential};
 pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
@@ -76,6 +79,8 @@ pub enum ZUpdate<T> {
     Cg(Cg<T>),
     /// Gradient descent on the states.
     Descent(Descent<T>),
+    /// A factorisation, cached.
+    Exact(Exact<T>),
     /// Nonlinear edge potentials.
     Potential(Potential<T>),
 }
@@ -86,6 +91,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.validate(op),
             Self::Descent(s) => s.validate(op),
+            Self::Exact(s) => s.validate(op),
             Self::Potential(s) => s.validate(op),
         }
     }
@@ -95,6 +101,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.scratch_len(op),
             Self::Descent(s) => s.scratch_len(op),
+            Self::Exact(s) => s.scratch_len(op),
             Self::Potential(s) => s.scratch_len(op),
         }
     }
@@ -104,6 +111,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.forward_scratch_len(op),
             Self::Descent(s) => s.forward_scratch_len(op),
+            Self::Exact(s) => s.forward_scratch_len(op),
             Self::Potential(s) => s.forward_scratch_len(op),
         }
     }
@@ -116,6 +124,7 @@ impl<T: Real> ZUpdate<T> {
                 0
             }
             Self::Descent(s) => s.carry_len(op),
+            Self::Exact(s) => s.carry_len(op),
             Self::Potential(s) => s.carry_len(op),
         }
     }
@@ -128,6 +137,7 @@ impl<T: Real> ZUpdate<T> {
                 Ok(())
             }
             Self::Descent(s) => s.prepare(op, rho, scratch),
+            Self::Exact(s) => s.prepare(op, rho, scratch),
             Self::Potential(s) => s.prepare(op, rho, scratch),
         }
     }
@@ -146,6 +156,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Potential(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
         }
     }
@@ -169,6 +180,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
             Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
             Self::Potential(s) => {
                 s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }

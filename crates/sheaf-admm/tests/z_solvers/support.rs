@@ -26,12 +26,12 @@ pub struct Case {
 }
 
 impl Case {
-    /// Different stalks everywhere, two parallel edges, an agent without edges.
+    /// Different stalks everywhere, two parallel edges, an edge from an agent to itself, an agent without edges.
     pub fn mixed(seed: u64) -> Self {
         let mut rng = TestRng::new(seed);
-        let pairs = [(0, 1), (1, 2), (2, 0), (2, 3), (1, 2)];
+        let pairs = [(0, 1), (1, 2), (2, 0), (2, 3), (1, 2), (3, 3)];
         let graph = AgentGraph::from_edges(5, &pairs).unwrap();
-        let d_v: Vec<usize> = (0..5).map(|_| 4 + rng.below(3)).collect();
+        let d_v: Vec<usize> = (0..5).map(|_| 7 + rng.below(3)).collect();
         let d_e: Vec<usize> = (0..pairs.len()).map(|_| 1 + rng.below(3)).collect();
         Self::per_agent("mixed", graph, &d_v, &d_e, seed)
     }
