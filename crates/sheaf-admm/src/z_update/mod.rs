@@ -18,6 +18,10 @@ mod cg;
 mod cg_adjoint;
 mod descend;
 mod descent;
+mod edge_cg;
+mod edge_space;
+mod edge_steps;
+mod edge_system;
 mod exact;
 mod exact_plan;
 mod node_slope;
@@ -28,6 +32,7 @@ mod weights;
 
 pub use cg::{Cg, CgStart, CgStop};
 pub use descent::Descent;
+pub use edge_space::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
 pub use potential::{EdgePotential, Potential};
 pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
@@ -79,6 +84,8 @@ pub enum ZUpdate<T> {
     Cg(Cg<T>),
     /// Gradient descent on the states.
     Descent(Descent<T>),
+    /// Multipliers of the edges, kept from iteration to iteration.
+    EdgeSpace(EdgeSpace<T>),
     /// A factorisation, cached.
     Exact(Exact<T>),
     /// Nonlinear edge potentials.
@@ -91,6 +98,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.validate(op),
             Self::Descent(s) => s.validate(op),
+            Self::EdgeSpace(s) => s.validate(op),
             Self::Exact(s) => s.validate(op),
             Self::Potential(s) => s.validate(op),
         }
@@ -101,6 +109,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.scratch_len(op),
             Self::Descent(s) => s.scratch_len(op),
+            Self::EdgeSpace(s) => s.scratch_len(op),
             Self::Exact(s) => s.scratch_len(op),
             Self::Potential(s) => s.scratch_len(op),
         }
@@ -111,6 +120,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.forward_scratch_len(op),
             Self::Descent(s) => s.forward_scratch_len(op),
+            Self::EdgeSpace(s) => s.forward_scratch_len(op),
             Self::Exact(s) => s.forward_scratch_len(op),
             Self::Potential(s) => s.forward_scratch_len(op),
         }
@@ -124,6 +134,7 @@ impl<T: Real> ZUpdate<T> {
                 0
             }
             Self::Descent(s) => s.carry_len(op),
+            Self::EdgeSpace(s) => s.carry_len(op),
             Self::Exact(s) => s.carry_len(op),
             Self::Potential(s) => s.carry_len(op),
         }
@@ -137,6 +148,7 @@ impl<T: Real> ZUpdate<T> {
                 Ok(())
             }
             Self::Descent(s) => s.prepare(op, rho, scratch),
+            Self::EdgeSpace(s) => s.prepare(op, rho, scratch),
             Self::Exact(s) => s.prepare(op, rho, scratch),
             Self::Potential(s) => s.prepare(op, rho, scratch),
         }
@@ -156,6 +168,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Potential(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
         }
@@ -180,6 +193,9 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
             Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::EdgeSpace(s) => {
+                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+            }
             Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
             Self::Potential(s) => {
                 s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)

@@ -1,6 +1,7 @@
 //! Consensus solvers against dense references and finite differences.
 
 mod descent;
+mod edge_space;
 mod exact;
 mod potential;
 mod step_size;
