@@ -6,7 +6,7 @@
 //! | hard | G = F S Fᵀ, `[edges, edges]` | G λ = F w, z = w − S Fᵀ λ |
 //!
 //! S = h/ρ_i is the metric of the penalties (the identity for a single one). Rows of F may depend on each other, as
-//! they do around every cycle that closes: a row whose squared distance from the rows before it is below
+//! they do around a cycle of agents that all compare the same thing: a row whose squared distance from the rows before it is below
 //! `rank_tolerance` of its squared length is dropped, which changes λ but not z. As G squares the condition of F, the
 //! projection is applied twice; the second time it removes what rounding left of F z.
 //!

@@ -3,6 +3,7 @@
 mod descent;
 mod edge_space;
 mod exact;
+mod memory;
 mod potential;
 mod step_size;
 mod support;
