@@ -4,9 +4,12 @@ pub mod activation;
 pub mod aligned;
 pub mod cholesky;
 pub(crate) mod diagonal_prox;
+pub mod envelope;
 pub mod exchange;
 pub mod gemm;
+pub mod ordering;
 pub(crate) mod reduce;
+pub(crate) mod scratch;
 pub mod simd;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]

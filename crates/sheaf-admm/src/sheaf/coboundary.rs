@@ -46,6 +46,9 @@ impl<'a, T: Real> SheafOp<'a, T> {
 
     /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
     pub fn exchange(&self, y: &[T], s: &mut [T]) {
+        if y.is_empty() {
+            return;
+        }
         match self.sheaf.partners() {
             Some((rows, partners)) => T::exchange_partners(rows, partners, y, s),
             None => exchange(self.sheaf, y, s),

@@ -49,7 +49,7 @@ impl<T: Real> MapsGrad<'_, T> {
         states: &[T],
     ) {
         let (n_rows, n_states) = (sheaf.row_len(), sheaf.state_len());
-        if n_rows == 0 {
+        if terms == 0 || n_rows == 0 {
             return;
         }
         match (self, maps) {

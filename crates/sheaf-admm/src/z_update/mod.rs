@@ -16,8 +16,27 @@
 
 mod cg;
 mod cg_adjoint;
+mod descend;
+mod descent;
+mod edge_cg;
+mod edge_space;
+mod edge_steps;
+mod edge_system;
+mod exact;
+mod exact_plan;
+mod node_slope;
+mod potential;
+mod step_size;
+mod stop;
+mod weights;
 
 pub use cg::{Cg, CgStart, CgStop};
+pub use descent::Descent;
+pub use edge_space::{EdgeMethod, EdgeSpace};
+pub use exact::Exact;
+pub use potential::{EdgePotential, Potential};
+pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
+pub use stop::Stop;
 
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
@@ -63,6 +82,14 @@ pub struct ConsensusGrad<'g, 'm, T> {
 pub enum ZUpdate<T> {
     /// Conjugate gradients on the states.
     Cg(Cg<T>),
+    /// Gradient descent on the states.
+    Descent(Descent<T>),
+    /// Multipliers of the edges, kept from iteration to iteration.
+    EdgeSpace(EdgeSpace<T>),
+    /// A factorisation, cached.
+    Exact(Exact<T>),
+    /// Nonlinear edge potentials.
+    Potential(Potential<T>),
 }
 
 impl<T: Real> ZUpdate<T> {
@@ -70,6 +97,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
         match self {
             Self::Cg(s) => s.validate(op),
+            Self::Descent(s) => s.validate(op),
+            Self::EdgeSpace(s) => s.validate(op),
+            Self::Exact(s) => s.validate(op),
+            Self::Potential(s) => s.validate(op),
         }
     }
 
@@ -77,6 +108,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.scratch_len(op),
+            Self::Descent(s) => s.scratch_len(op),
+            Self::EdgeSpace(s) => s.scratch_len(op),
+            Self::Exact(s) => s.scratch_len(op),
+            Self::Potential(s) => s.scratch_len(op),
         }
     }
 
@@ -84,6 +119,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.forward_scratch_len(op),
+            Self::Descent(s) => s.forward_scratch_len(op),
+            Self::EdgeSpace(s) => s.forward_scratch_len(op),
+            Self::Exact(s) => s.forward_scratch_len(op),
+            Self::Potential(s) => s.forward_scratch_len(op),
         }
     }
 
@@ -94,6 +133,10 @@ impl<T: Real> ZUpdate<T> {
                 let _ = op;
                 0
             }
+            Self::Descent(s) => s.carry_len(op),
+            Self::EdgeSpace(s) => s.carry_len(op),
+            Self::Exact(s) => s.carry_len(op),
+            Self::Potential(s) => s.carry_len(op),
         }
     }
 
@@ -104,6 +147,10 @@ impl<T: Real> ZUpdate<T> {
                 let _ = (op, rho, scratch);
                 Ok(())
             }
+            Self::Descent(s) => s.prepare(op, rho, scratch),
+            Self::EdgeSpace(s) => s.prepare(op, rho, scratch),
+            Self::Exact(s) => s.prepare(op, rho, scratch),
+            Self::Potential(s) => s.prepare(op, rho, scratch),
         }
     }
 
@@ -120,6 +167,10 @@ impl<T: Real> ZUpdate<T> {
     ) -> Result<InnerReport> {
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Potential(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
         }
     }
 
@@ -141,6 +192,14 @@ impl<T: Real> ZUpdate<T> {
     ) -> Result<()> {
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::EdgeSpace(s) => {
+                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+            }
+            Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::Potential(s) => {
+                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+            }
         }
     }
 }

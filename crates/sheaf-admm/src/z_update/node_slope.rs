@@ -1,0 +1,261 @@
+//! The slope of the consensus energy in the states, for descent.
+//!
+//! With y = P x, r = D y, s = Dᵀ U'(r) (for a quadratic U: s = DᵀD y, one pass):
+//!
+//! | coupling | slope g | its adjoint, ŝ = Dᵀ(U''(r)∘D P ḡ) |
+//! | --- | --- | --- |
+//! | hard | S Pᵀ s | first ḡ ← S ḡ; x̄ += Pᵀ ŝ; d_s_i += (P ḡ)_i·s_i / s_i |
+//! | soft | γ Pᵀ s + ρ (x − w) | x̄ += γ Pᵀ ŝ + ρ ḡ; γ̄ += P ḡ·s; w̄ −= ρ ḡ; ρ̄ += ḡ·(x − w) |
+//!
+//! In both, the maps receive dF += scale·(s ḡᵀ + ŝ xᵀ), scale 1 or γ. The s and ŝ of all steps are kept, and their
+//! outer products added at once.
+
+use super::descend::{Rule, Slope};
+use super::potential::EdgePotential;
+use super::weights::Weights;
+use super::{ConsensusGrad, InnerReport};
+use crate::Real;
+use crate::linalg::scratch::Scratch;
+use crate::linalg::vector::{add, axpy, dot};
+use crate::sheaf::{Sheaf, SheafOp};
+use crate::x_update::Penalty;
+
+/// What the states pay.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Coupling<T> {
+    /// ½‖F z‖², in the metric of the penalties.
+    Hard,
+    /// γ Σ U(F z) + ½‖z − w‖²_ρ.
+    Soft { gamma: T, potential: EdgePotential<T> },
+}
+
+impl<T: Real> Coupling<T> {
+    fn potential(&self) -> EdgePotential<T> {
+        match *self {
+            Self::Hard => EdgePotential::Quadratic,
+            Self::Soft { potential, .. } => potential,
+        }
+    }
+
+    /// Length of the edge vectors a nonlinear potential needs.
+    fn edge_len(&self, sheaf: &Sheaf) -> usize {
+        if self.potential() == EdgePotential::Quadratic { 0 } else { sheaf.edge_len() }
+    }
+}
+
+struct NodeSlope<'a, T> {
+    op: &'a SheafOp<'a, T>,
+    rho: Penalty<'a, T>,
+    weights: Weights<'a, T>,
+    coupling: Coupling<T>,
+    w: &'a [T],
+    y: &'a mut [T],     // [rows]
+    rows: &'a mut [T],  // [2·slopes, rows]: ŝ before `middle`, s from there; a forward run has room for one s
+    edges: &'a mut [T], // [slopes + 1, edges]: r of every slope, then one that comes and goes
+    slopes: usize,      // how many are kept: one in a forward run
+    steps: usize,       // that ran, known in the reverse sweep
+    // Only in the reverse sweep:
+    tmp: &'a mut [T], // [states]
+    d_w: &'a mut [T], // [states]
+    d_rho: &'a mut [T],
+    d_s: &'a mut [T], // [agents]
+    d_gamma: T,
+}
+
+impl<T: Real> NodeSlope<'_, T> {
+    /// Room for the s of slope `t`; a forward run, which keeps none, has one room for all.
+    fn kept(&self, t: usize) -> std::ops::Range<usize> {
+        let m = self.op.sheaf().row_len();
+        let room = if self.slopes == 1 { 0 } else { t };
+        let middle = self.rows.len() - self.slopes * m;
+        middle + room * m..middle + (room + 1) * m
+    }
+
+    /// Room for the ŝ of slope `t`, placed so that those of the steps that ran end where the s begin.
+    fn answered(&self, t: usize) -> std::ops::Range<usize> {
+        let m = self.op.sheaf().row_len();
+        let first = self.slopes - self.steps + t;
+        first * m..(first + 1) * m
+    }
+}
+
+impl<T: Real> Slope<T> for NodeSlope<'_, T> {
+    fn slope(&mut self, t: usize, x: &[T], g: &mut [T]) {
+        let (kept, potential) = (self.kept(t), self.coupling.potential());
+        let s = &mut self.rows[kept];
+        if potential == EdgePotential::Quadratic {
+            self.op.laplacian(x, g, self.y, s);
+        } else {
+            let e = self.op.sheaf().edge_len();
+            let (residuals, pull) = self.edges.split_at_mut(self.slopes * e);
+            let room = if self.slopes == 1 { 0 } else { t };
+            let r = &mut residuals[room * e..][..e];
+            self.op.coboundary(x, r, self.y);
+            pull.iter_mut().zip(r.iter()).for_each(|(p, &r)| *p = potential.slope(r));
+            self.op.spread(pull, s);
+            self.op.lift(s, g);
+        }
+        match self.coupling {
+            Coupling::Hard => self.weights.scale(self.op.sheaf(), g),
+            Coupling::Soft { gamma, .. } => {
+                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+                    let rho = self.rho.of(i);
+                    for k in range[0]..range[1] {
+                        g[k] = gamma * g[k] + rho * (x[k] - self.w[k]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn slope_vjp(&mut self, t: usize, x: &[T], d_g: &mut [T], d_x: &mut [T]) {
+        let (kept, answered, potential) = (self.kept(t), self.answered(t), self.coupling.potential());
+        let sheaf = self.op.sheaf();
+        if let Coupling::Hard = self.coupling {
+            self.weights.scale(sheaf, d_g);
+        }
+        let (front, back) = self.rows.split_at_mut(kept.start);
+        let (s_hat, s) = (&mut front[answered], &back[..kept.len()]);
+        if potential == EdgePotential::Quadratic {
+            self.op.laplacian(d_g, self.tmp, self.y, s_hat);
+        } else {
+            let e = sheaf.edge_len();
+            let (residuals, along) = self.edges.split_at_mut(self.slopes * e);
+            let r = &residuals[t * e..][..e];
+            self.op.coboundary(d_g, along, self.y);
+            along.iter_mut().zip(r).for_each(|(a, &r)| *a *= potential.curvature(r));
+            self.op.spread(along, s_hat);
+            self.op.lift(s_hat, self.tmp);
+        }
+        match self.coupling {
+            Coupling::Hard => {
+                add(d_x, self.tmp);
+                for (i, range) in sheaf.row_offsets().windows(2).enumerate() {
+                    let range = range[0]..range[1];
+                    self.d_s[i] += dot(&self.y[range.clone()], &s[range]) / self.weights.of(i);
+                }
+            }
+            Coupling::Soft { gamma, .. } => {
+                self.d_gamma += dot(self.y, s);
+                axpy(d_x, gamma, self.tmp);
+                for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
+                    let rho = self.rho.of(i);
+                    let mut d_rho = T::ZERO;
+                    for k in range[0]..range[1] {
+                        d_x[k] += rho * d_g[k];
+                        self.d_w[k] -= rho * d_g[k];
+                        d_rho += d_g[k] * (x[k] - self.w[k]);
+                    }
+                    self.d_rho[self.rho.grad_index(i)] += d_rho;
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of scratch for [`node_forward`] and [`node_vjp`].
+pub(super) fn node_scratch_len<T: Real>(rule: &Rule<T>, coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
+    let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), coupling.edge_len(sheaf));
+    let (steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
+    (2 * slopes + 1) * m + (3 * steps + 3) * n + (slopes + 1) * e + sheaf.agents()
+}
+
+/// Numbers of scratch for [`node_forward`] alone.
+pub(super) fn node_forward_scratch_len<T: Real>(coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
+    2 * (sheaf.row_len() + sheaf.state_len() + coupling.edge_len(sheaf))
+}
+
+/// Descends from w.
+pub(super) fn node_forward<T: Real>(
+    rule: &Rule<T>,
+    coupling: Coupling<T>,
+    op: &SheafOp<'_, T>,
+    rho: &Penalty<'_, T>,
+    w: &[T],
+    z: &mut [T],
+    scratch: &mut [T],
+) -> InnerReport {
+    let sheaf = op.sheaf();
+    let (n, m) = (sheaf.state_len(), sheaf.row_len());
+    let mut scratch = Scratch::new(scratch);
+    let mut slope = NodeSlope {
+        op,
+        rho: *rho,
+        weights: Weights::new(rho),
+        coupling,
+        w,
+        y: scratch.take(m),
+        rows: scratch.take(m),
+        edges: scratch.take(2 * coupling.edge_len(sheaf)),
+        slopes: 1,
+        steps: 0,
+        tmp: &mut [],
+        d_w: &mut [],
+        d_rho: &mut [],
+        d_s: &mut [],
+        d_gamma: T::ZERO,
+    };
+    z.copy_from_slice(w);
+    rule.run(&mut slope, None, z, scratch.take(n), scratch.take(n), None)
+}
+
+/// Adjoint of [`node_forward`].
+pub(super) fn node_vjp<T: Real>(
+    rule: &Rule<T>,
+    coupling: Coupling<T>,
+    op: &SheafOp<'_, T>,
+    rho: &Penalty<'_, T>,
+    w: &[T],
+    d_z: &[T],
+    d_w: &mut [T],
+    grad: &mut ConsensusGrad<'_, '_, T>,
+    scratch: &mut [T],
+) {
+    let sheaf = op.sheaf();
+    let (n, m) = (sheaf.state_len(), sheaf.row_len());
+    let (max_steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
+    let mut scratch = Scratch::new(scratch);
+    let mut slope = NodeSlope {
+        op,
+        rho: *rho,
+        weights: Weights::new(rho),
+        coupling,
+        w,
+        y: scratch.take(m),
+        rows: scratch.take(2 * slopes * m),
+        edges: scratch.take((slopes + 1) * coupling.edge_len(sheaf)),
+        slopes,
+        steps: 0,
+        tmp: scratch.take(n),
+        d_w,
+        d_rho: grad.rho,
+        d_s: scratch.take(sheaf.agents()),
+        d_gamma: T::ZERO,
+    };
+    let (x, m_state) = (scratch.take(n), scratch.take(n));
+    let (states, vs) = (scratch.take(2 * max_steps * n), scratch.take(max_steps * n));
+
+    x.copy_from_slice(w);
+    let g = std::mem::take(&mut slope.tmp);
+    let steps = rule.run(&mut slope, None, x, m_state, g, Some((&mut states[..max_steps * n], vs))).steps;
+    slope.tmp = g;
+    slope.steps = steps;
+    slope.d_s.fill(T::ZERO);
+    let (xs, d_gs) = states[..2 * steps * n].split_at_mut(steps * n);
+    x.copy_from_slice(d_z);
+    *grad.eta += rule.run_vjp(&mut slope, steps, xs, vs, x, m_state, d_gs);
+    add(slope.d_w, x);
+
+    let NodeSlope { rows, d_s, d_rho, d_gamma, weights, .. } = slope;
+    let rows = &rows[(slopes - steps) * m..][..2 * steps * m];
+    match coupling {
+        Coupling::Hard => {
+            weights.vjp(d_s, T::ZERO, d_rho);
+            grad.maps.add_outers(sheaf, op.maps(), T::ONE, 2 * steps, rows, &states[..2 * steps * n]);
+        }
+        Coupling::Soft { gamma, .. } => {
+            *grad.gamma += d_gamma;
+            grad.maps.add_outers(sheaf, op.maps(), gamma, 2 * steps, rows, &states[..2 * steps * n]);
+        }
+    }
+}

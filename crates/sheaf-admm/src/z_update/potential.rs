@@ -1,0 +1,168 @@
+//! Nonlinear edge potentials, through the nonlinear sheaf Laplacian Fᵀ∘∇U∘F.
+//!
+//! z = argmin γ Σ U(r) + ½‖z − w‖²_ρ with r = F z, U acting on every coordinate of every residual; found by descent
+//! from w with slope γ Fᵀ U'(F z) + ρ (z − w). The tolerance is on the norm of the slope, relative to the one at w.
+//!
+//! | U | U(r) | U'(r) | U''(r) |
+//! | --- | --- | --- | --- |
+//! | quadratic | r²/2 | r | 1 |
+//! | Huber, width δ | r²/2 up to δ, then δ(abs r − δ/2) | r, at most δ | 1 up to and at δ, then 0 |
+//! | smoothed l1, width ε | √(r² + ε²) − ε | r/√(r² + ε²) | ε²/(r² + ε²)^1.5 |
+//!
+//! Huber forgives outliers: a residual beyond δ pulls with constant force. Smoothed l1 lets some edges disagree
+//! entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner side, U'' = 1.
+
+use super::descend::Rule;
+use super::node_slope::{Coupling, node_forward, node_forward_scratch_len, node_scratch_len, node_vjp};
+use super::{ConsensusGrad, InnerReport, Stop};
+use crate::error::check_positive;
+use crate::sheaf::SheafOp;
+use crate::x_update::Penalty;
+use crate::{Real, Result};
+
+/// The potential of one coordinate of a residual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EdgePotential<T> {
+    /// r²/2.
+    Quadratic,
+    /// r²/2 up to `delta`, linear beyond.
+    Huber {
+        /// Where it turns linear.
+        delta: T,
+    },
+    /// √(r² + ε²) − ε.
+    SmoothedL1 {
+        /// ε, the width of the rounded tip.
+        epsilon: T,
+    },
+}
+
+impl<T: Real> EdgePotential<T> {
+    /// U(r).
+    pub fn value(&self, r: T) -> T {
+        let half = T::from_f64(0.5);
+        match *self {
+            Self::Quadratic => half * r * r,
+            Self::Huber { delta } if r.abs() <= delta => half * r * r,
+            Self::Huber { delta } => delta * (r.abs() - half * delta),
+            Self::SmoothedL1 { epsilon } => (r * r + epsilon * epsilon).sqrt() - epsilon,
+        }
+    }
+
+    /// U'(r).
+    #[inline]
+    pub fn slope(&self, r: T) -> T {
+        match *self {
+            Self::Quadratic => r,
+            Self::Huber { delta } => r.max(-delta).min(delta),
+            Self::SmoothedL1 { epsilon } => r / (r * r + epsilon * epsilon).sqrt(),
+        }
+    }
+
+    /// U''(r).
+    #[inline]
+    pub fn curvature(&self, r: T) -> T {
+        match *self {
+            Self::Quadratic => T::ONE,
+            Self::Huber { delta } if r.abs() <= delta => T::ONE,
+            Self::Huber { .. } => T::ZERO,
+            Self::SmoothedL1 { epsilon } => {
+                let square = r * r + epsilon * epsilon;
+                epsilon * epsilon / (square * square.sqrt())
+            }
+        }
+    }
+
+    fn validate(&self) -> Result<()> {
+        match self {
+            Self::Quadratic => Ok(()),
+            Self::Huber { delta } => check_positive("huber delta", delta.to_f64()),
+            Self::SmoothedL1 { epsilon } => check_positive("smoothed l1 epsilon", epsilon.to_f64()),
+        }
+    }
+}
+
+/// Descent on γ Σ U(F z) + ½‖z − w‖²_ρ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Potential<T> {
+    /// U.
+    pub potential: EdgePotential<T>,
+    /// The price γ of disagreement.
+    pub gamma: T,
+    /// Step size η; small enough for curvature γ‖F‖² + ρ.
+    pub eta: T,
+    /// Momentum μ: 0 for plain descent.
+    pub momentum: T,
+    /// When to stop.
+    pub stop: Stop<T>,
+}
+
+impl<T: Real> Potential<T> {
+    fn parts(&self) -> (Rule<T>, Coupling<T>) {
+        let Self { potential, gamma, eta, momentum, stop } = *self;
+        (Rule { eta, momentum, stop }, Coupling::Soft { gamma, potential })
+    }
+
+    /// Checks the options.
+    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
+        check_positive("gamma", self.gamma.to_f64())?;
+        self.potential.validate()?;
+        self.parts().0.validate()
+    }
+
+    /// Numbers of scratch that `forward` and `vjp` share.
+    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let (rule, coupling) = self.parts();
+        node_scratch_len(&rule, &coupling, op.sheaf())
+    }
+
+    /// Numbers of scratch that `forward` needs when no adjoint will run.
+    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        node_forward_scratch_len(&self.parts().1, op.sheaf())
+    }
+
+    /// Nothing is carried.
+    pub fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
+        0
+    }
+
+    /// Nothing to prepare.
+    pub fn prepare(&self, _op: &SheafOp<'_, T>, _rho: &Penalty<'_, T>, _scratch: &mut [T]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Solves. Saves: nothing; the adjoint replays.
+    pub fn forward(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],       // [states]
+        _z_prev: &[T], // [states]
+        _carry: &mut [T],
+        z: &mut [T], // [states]
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        let (rule, coupling) = self.parts();
+        Ok(node_forward(&rule, coupling, op, rho, w, z, scratch))
+    }
+
+    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
+    pub fn vjp(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        _z_prev: &[T],
+        _carry: &[T],
+        d_z: &[T],
+        d_w: &mut [T],
+        _d_z_prev: &mut [T],
+        _d_carry: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let (rule, coupling) = self.parts();
+        node_vjp(&rule, coupling, op, rho, w, d_z, d_w, grad, scratch);
+        Ok(())
+    }
+}
