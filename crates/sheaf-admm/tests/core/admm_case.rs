@@ -101,7 +101,7 @@ impl Case {
         let draws = (23..123).map(|seed| self.draw(seed, soft, per_agent, rho));
         let smooth = |point: &Point| {
             let factors = self.solve(point, options).0.factors;
-            self.from_start(point, &factors).margins.iter().all(|&m| m > 1e-3)
+            self.replay(point, &factors).margins.iter().all(|&m| m > 1e-3)
         };
         draws.into_iter().find(smooth).expect("one in a hundred points is smooth")
     }
@@ -113,7 +113,7 @@ impl Case {
         let smooth = |point: &Point| {
             let outcome = self.solve(point, options).0;
             let pieces = outcome.pieces(point);
-            let margins = self.from_start(point, &outcome.factors).margins;
+            let margins = self.replay(point, &outcome.factors).margins;
             let all = pieces.iter().all(|&count| count > 0) && pieces[3] > self.net.sheaf.edge_len();
             all && margins.last().is_some_and(|&m| m > 1e-2)
         };
@@ -271,7 +271,7 @@ impl Case {
     }
 
     /// [`written_out`](Self::written_out) from the case's own start.
-    pub fn from_start(&self, point: &Point, factors: &[f64]) -> Outcome {
+    pub fn replay(&self, point: &Point, factors: &[f64]) -> Outcome {
         let zeros = vec![0.0; self.net.states()];
         self.written_out(point, factors, (if self.from_h { point.get("h") } else { &zeros }, &zeros))
     }

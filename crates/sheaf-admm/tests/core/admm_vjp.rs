@@ -19,14 +19,14 @@ fn grid(relax: f64, from_h: bool) -> Case {
 /// Solves, reverses, and compares with differences of the same steps written out.
 fn assert_unrolled(case: &Case, point: &Point, options: &Options<f64>, loss: &Loss) -> Outcome {
     let (grad, outcome, report) = case.reverse(point, options, Adjoint::Unrolled, loss);
-    let again = case.from_start(point, &outcome.factors);
+    let again = case.replay(point, &outcome.factors);
     assert_close_max(&format!("{}: z", case.net.name), &outcome.z, &again.z, 1e-12);
     assert_close_max(&format!("{}: u", case.net.name), &outcome.u, &again.u, 1e-12);
     assert_close_max(&format!("{}: x", case.net.name), &outcome.x.concat(), &again.x.concat(), 1e-12);
     assert_eq!(report.iterations, outcome.x.len());
     let pieces = outcome.pieces(point);
     assert!(pieces[2] > 0 && pieces[3] > 0, "at lo, at hi, at zero, free: {pieces:?}");
-    let f = |at: &Point| loss.value(&case.from_start(at, &outcome.factors));
+    let f = |at: &Point| loss.value(&case.replay(at, &outcome.factors));
     point.assert_gradient(&case.net.name, &grad, &f);
     outcome
 }
@@ -99,7 +99,7 @@ fn the_last_steps_alone_are_differentiated_with_the_state_before_them_frozen() {
         let case = grid(relax, true);
         let point = case.point(true, true, 0.6, &Options::fixed(7));
         let loss = Loss::new(case.net.states(), 2, true, true);
-        let before = case.from_start(&point, &[1.0; 4]);
+        let before = case.replay(&point, &[1.0; 4]);
         let (grad, ..) = case.reverse(&point, &Options::fixed(7), Adjoint::LastSteps(3), &loss);
         assert!(grad.get("h").iter().all(|&g| g == 0.0), "the start lies before the last steps");
         let f = |at: &Point| loss.value(&case.written_out(at, &[1.0; 3], (&before.z, &before.u)));
