@@ -1,10 +1,29 @@
 //! Throwaway timing.
 use sheaf_admm::admm::*;
 use sheaf_tasks::maze::{carve::MazeShape, data::generate, model::*};
-use std::time::Instant;
+struct Instant(f64);
+fn cpu() -> f64 {
+    std::fs::read_to_string("/proc/self/schedstat")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse::<f64>()
+        .unwrap()
+        * 1e-9
+}
+impl Instant {
+    fn now() -> Self {
+        Self(cpu())
+    }
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_secs_f64((cpu() - self.0).max(1e-9))
+    }
+}
 fn main() {
+    let _ = 0;
     let threads: usize = std::env::args().nth(1).map_or(1, |s| s.parse().unwrap());
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
+    rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build_global().unwrap();
     let model = MazeModel::new(MazeConfig::default()).unwrap();
     let params: Vec<f32> = model.init(42);
     let set = generate(&MazeShape::new(19, 19, 18).unwrap(), 1, 128).unwrap();

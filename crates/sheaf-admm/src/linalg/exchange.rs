@@ -17,6 +17,31 @@ pub struct SlotRows {
     pub ld: usize,
 }
 
+/// Where the partner of every slot starts, and how far the rows they name reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partners {
+    rows: Vec<u32>, // [agents, slots]
+    end: usize,
+}
+
+impl Partners {
+    /// Partners whose slots have `d_e` rows.
+    pub fn new(rows: Vec<u32>, d_e: usize) -> Self {
+        let end = rows.iter().max().map_or(0, |&last| last as usize + d_e);
+        Self { rows, end }
+    }
+
+    /// The first row of each slot's partner.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// All rows lie below this.
+    pub fn end(&self) -> usize {
+        self.end
+    }
+}
+
 #[inline(always)]
 fn partners_body<T: Real, const FMA: bool>(rows: SlotRows, partners: &[u32], y: &[T], s: &mut [T]) {
     let SlotRows { slots, d_e, ld } = rows;
@@ -42,32 +67,31 @@ kernel! {
 /// Scalars that bring an exchange kernel of their own.
 pub trait ExchangeKernel: Sized {
     /// s = y − y of the partner, slot by slot; padding becomes 0.
-    fn exchange_partners(rows: SlotRows, partners: &[u32], y: &[Self], s: &mut [Self]);
+    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[Self], s: &mut [Self]);
 }
 
 impl ExchangeKernel for f64 {
-    fn exchange_partners(rows: SlotRows, partners: &[u32], y: &[f64], s: &mut [f64]) {
-        exchange_any(rows, partners, y, s);
+    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[f64], s: &mut [f64]) {
+        exchange_any(rows, &partners.rows, y, s);
     }
 }
 
 impl ExchangeKernel for f32 {
     #[allow(unsafe_code)]
-    fn exchange_partners(rows: SlotRows, partners: &[u32], y: &[f32], s: &mut [f32]) {
+    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[f32], s: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if rows.d_e <= 8 && super::simd::level() >= super::simd::Level::Avx2 {
-            let last = partners.iter().copied().max().unwrap_or(0) as usize;
-            let agents = partners.len() / rows.slots.max(1);
+            let agents = partners.rows.len() / rows.slots.max(1);
             let fits = rows.slots * rows.d_e <= rows.ld
                 && y.len() >= agents * rows.ld
                 && s.len() >= agents * rows.ld
-                && last + rows.d_e <= y.len();
+                && partners.end <= y.len();
             assert!(fits, "exchange: a vector shorter than its agents");
             // SAFETY: AVX2 was detected and the lengths were just checked.
-            unsafe { avx2::exchange(rows, partners, y, s) };
+            unsafe { avx2::exchange(rows, &partners.rows, y, s) };
             return;
         }
-        exchange_any(rows, partners, y, s);
+        exchange_any(rows, &partners.rows, y, s);
     }
 }
 

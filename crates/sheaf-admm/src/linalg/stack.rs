@@ -9,6 +9,7 @@
 //! | [`lift_table`](StackKernels::lift_table) | g_i = F_iᵀ s_i: one dot product per column | loads of F, then the horizontal sums |
 //! | [`outers_table`](StackKernels::outers_table) | dF_i += scale·Σ_t rows_t state_tᵀ | multiply-adds |
 
+use super::exchange::{ExchangeKernel, Partners, SlotRows};
 use super::simd::{fma, kernel};
 use crate::Real;
 
@@ -29,6 +30,16 @@ pub trait StackKernels: Sized {
     fn project_table(table: Table<'_>, stacks: &[Self], z: &[Self], y: &mut [Self]);
     /// g_i = F_iᵀ s_i for every agent.
     fn lift_table(table: Table<'_>, stacks: &[Self], s: &[Self], g: &mut [Self]);
+    /// s = y − y of the partner slots, then g_i = F_iᵀ s_i.
+    fn exchange_lift_table(
+        table: Table<'_>,
+        rows: SlotRows,
+        partners: &Partners,
+        stacks: &[Self],
+        y: &[Self],
+        s: &mut [Self],
+        g: &mut [Self],
+    );
     /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ; `rows` is [terms, agents·ld], `states` is [terms, agents·d_v].
     fn outers_table(
         table: Table<'_>,
@@ -130,6 +141,18 @@ impl StackKernels for f64 {
     fn lift_table(table: Table<'_>, stacks: &[f64], s: &[f64], g: &mut [f64]) {
         lift_any(table, stacks, s, g);
     }
+    fn exchange_lift_table(
+        table: Table<'_>,
+        rows: SlotRows,
+        partners: &Partners,
+        stacks: &[f64],
+        y: &[f64],
+        s: &mut [f64],
+        g: &mut [f64],
+    ) {
+        f64::exchange_partners(rows, partners, y, s);
+        lift_any(table, stacks, s, g);
+    }
     fn outers_table(table: Table<'_>, d: &mut [f64], scale: f64, terms: usize, rows: &[f64], states: &[f64]) {
         outers_any(table, d, scale, terms, rows, states);
     }
@@ -155,6 +178,26 @@ impl StackKernels for f32 {
     }
     fn lift_table(table: Table<'_>, stacks: &[f32], s: &[f32], g: &mut [f32]) {
         wide_or_plain!(lift, lift_any, table, stacks, s, g);
+    }
+    fn exchange_lift_table(
+        table: Table<'_>,
+        rows: SlotRows,
+        partners: &Partners,
+        stacks: &[f32],
+        y: &[f32],
+        s: &mut [f32],
+        g: &mut [f32],
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if super::simd::level() == super::simd::Level::Avx512
+            && super::stack_avx512::fits_exchange(&table, &rows)
+        {
+            // SAFETY: AVX-512 was detected; the kernel checks all lengths itself.
+            unsafe { super::stack_avx512::exchange_lift(table, partners, stacks, y, s, g) };
+            return;
+        }
+        f32::exchange_partners(rows, partners, y, s);
+        Self::lift_table(table, stacks, s, g);
     }
     fn outers_table(table: Table<'_>, d: &mut [f32], scale: f32, terms: usize, rows: &[f32], states: &[f32]) {
         wide_or_plain!(outers, outers_any, table, d, scale, terms, rows, states);

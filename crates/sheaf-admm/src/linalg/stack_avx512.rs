@@ -8,6 +8,7 @@
 
 use std::arch::x86_64::*;
 
+use super::exchange::{Partners, SlotRows};
 use super::stack::Table;
 
 /// Whether these kernels take a table of this shape.
@@ -30,12 +31,19 @@ macro_rules! by_shape {
     };
 }
 
-/// Checks once what the unchecked loads below rely on.
-fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) {
+/// Checks once what the unchecked loads below rely on; returns how many views the table has, which each agent's view
+/// is then compared with.
+fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) -> usize {
     let Table { d_v, ld, index } = *table;
-    let top = index.iter().map(|&v| v as usize + 1).max().unwrap_or(0);
-    assert!(top * d_v * ld <= stacks, "a view beyond the table");
     assert!(index.len() * d_v <= states && index.len() * ld <= rows, "a vector shorter than its agents");
+    stacks / (d_v * ld)
+}
+
+/// Where the stack of a view starts.
+#[inline(always)]
+fn place(view: u32, views: usize, len: usize) -> usize {
+    assert!((view as usize) < views, "a view beyond the table");
+    view as usize * len
 }
 
 /// y_i = F_i z_i.
@@ -43,9 +51,9 @@ fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) {
 /// # Safety
 /// The CPU must have AVX-512F.
 pub(super) unsafe fn project(table: Table<'_>, stacks: &[f32], z: &[f32], y: &mut [f32]) {
-    check(&table, stacks.len(), z.len(), y.len());
+    let views = check(&table, stacks.len(), z.len(), y.len());
     // SAFETY: the caller vouches for the CPU, `check` for the lengths.
-    unsafe { by_shape!(table, project_shape(table, stacks, z, y)) }
+    unsafe { by_shape!(table, project_shape(table, views, stacks, z, y)) }
 }
 
 /// g_i = F_iᵀ s_i.
@@ -53,9 +61,40 @@ pub(super) unsafe fn project(table: Table<'_>, stacks: &[f32], z: &[f32], y: &mu
 /// # Safety
 /// The CPU must have AVX-512F.
 pub(super) unsafe fn lift(table: Table<'_>, stacks: &[f32], s: &[f32], g: &mut [f32]) {
-    check(&table, stacks.len(), g.len(), s.len());
+    let views = check(&table, stacks.len(), g.len(), s.len());
     // SAFETY: the caller vouches for the CPU, `check` for the lengths.
-    unsafe { by_shape!(table, lift_shape(table, stacks, s, g)) }
+    unsafe { by_shape!(table, lift_shape(table, views, stacks, s, g)) }
+}
+
+/// Whether [`exchange_lift`] takes this shape: eight slots of five rows, the maze's.
+pub(super) fn fits_exchange(table: &Table<'_>, rows: &SlotRows) -> bool {
+    table.d_v <= 16 && rows.slots == 8 && rows.d_e == 5 && table.ld == 48
+}
+
+/// s = y − y of the partner slots, then g_i = F_iᵀ s_i, in one pass: the differences never leave their registers
+/// (they are written to `s` as well, for the adjoint).
+///
+/// # Safety
+/// The CPU must have AVX-512F.
+pub(super) unsafe fn exchange_lift(
+    table: Table<'_>,
+    partners: &Partners,
+    stacks: &[f32],
+    y: &[f32],
+    s: &mut [f32],
+    g: &mut [f32],
+) {
+    let views = check(&table, stacks.len(), g.len(), s.len().min(y.len()));
+    assert!(partners.rows().len() == table.index.len() * 8, "exchange: one partner per slot");
+    assert!(partners.end() <= y.len(), "exchange: a partner beyond the rows");
+    // SAFETY: the caller vouches for the CPU; all lengths were just checked.
+    unsafe {
+        if table.d_v == 10 {
+            exchange_lift_shape::<3, 10, 5>(table, views, partners.rows(), stacks, y, s, g);
+        } else {
+            exchange_lift_shape::<3, 16, 5>(table, views, partners.rows(), stacks, y, s, g);
+        }
+    }
 }
 
 /// dF_i += scale·Σ_t rows_t,i state_t,iᵀ.
@@ -73,9 +112,9 @@ pub(super) unsafe fn outers(
     if terms == 0 {
         return;
     }
-    check(&table, d_stacks.len(), states.len() / terms, rows.len() / terms);
+    let views = check(&table, d_stacks.len(), states.len() / terms, rows.len() / terms);
     // SAFETY: the caller vouches for the CPU, `check` for the lengths.
-    unsafe { by_shape!(table, outers_shape(table, d_stacks, scale, terms, rows, states)) }
+    unsafe { by_shape!(table, outers_shape(table, views, d_stacks, scale, terms, rows, states)) }
 }
 
 /// Columns of a table: 10 where `DV` is 10, otherwise as the table says (`DV` is then an upper limit of 16).
@@ -87,6 +126,7 @@ fn columns<const DV: usize>(table: &Table<'_>) -> usize {
 #[target_feature(enable = "avx512f")]
 unsafe fn project_shape<const LV: usize, const DV: usize>(
     table: Table<'_>,
+    views: usize,
     stacks: &[f32],
     z: &[f32],
     y: &mut [f32],
@@ -96,7 +136,7 @@ unsafe fn project_shape<const LV: usize, const DV: usize>(
     for (i, &view) in table.index.iter().enumerate() {
         // SAFETY: `check` holds for every view and agent; a stack has d_v·ld entries.
         unsafe {
-            let stack = stacks.as_ptr().add(view as usize * d_v * ld);
+            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
             let (z, y) = (z.add(i * d_v), y.add(i * ld));
             // Two chains per block halve the wait for the multiply-add unit.
             let mut even = [_mm512_setzero_ps(); LV];
@@ -126,33 +166,95 @@ unsafe fn project_shape<const LV: usize, const DV: usize>(
 #[target_feature(enable = "avx512f")]
 unsafe fn lift_shape<const LV: usize, const DV: usize>(
     table: Table<'_>,
+    views: usize,
     stacks: &[f32],
     s: &[f32],
     g: &mut [f32],
 ) {
     let (d_v, ld) = (columns::<DV>(&table), LV * 16);
-    let mask = ((1u32 << d_v) - 1) as __mmask16;
     for (i, &view) in table.index.iter().enumerate() {
-        // SAFETY: `check` holds for every view and agent; the masked store writes d_v entries.
+        // SAFETY: `check` holds for every view and agent.
         unsafe {
-            let stack = stacks.as_ptr().add(view as usize * d_v * ld);
+            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
             let s = s.as_ptr().add(i * ld);
             let mut held = [_mm512_setzero_ps(); LV];
             for b in 0..LV {
                 held[b] = _mm512_loadu_ps(s.add(b * 16));
             }
-            let mut sums = [_mm512_setzero_ps(); 16];
-            for j in 0..DV {
-                if j >= d_v {
-                    break;
-                }
-                let mut acc = _mm512_mul_ps(held[0], _mm512_loadu_ps(stack.add(j * ld)));
-                for b in 1..LV {
-                    acc = _mm512_fmadd_ps(held[b], _mm512_loadu_ps(stack.add(j * ld + b * 16)), acc);
-                }
-                sums[j] = acc;
+            lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
+        }
+    }
+}
+
+/// Fᵀ s of one agent, s in registers.
+///
+/// # Safety
+/// `stack` has d_v·16·LV entries, `g` room for d_v.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn lift_one<const LV: usize, const DV: usize>(
+    d_v: usize,
+    stack: *const f32,
+    held: [__m512; LV],
+    g: *mut f32,
+) {
+    let (ld, mask) = (LV * 16, ((1u32 << d_v) - 1) as __mmask16);
+    let mut sums = [_mm512_setzero_ps(); 16];
+    for j in 0..DV {
+        if j >= d_v {
+            break;
+        }
+        // SAFETY: column j of the stack; the caller vouches for its size.
+        unsafe {
+            let mut acc = _mm512_mul_ps(held[0], _mm512_loadu_ps(stack.add(j * ld)));
+            for b in 1..LV {
+                acc = _mm512_fmadd_ps(held[b], _mm512_loadu_ps(stack.add(j * ld + b * 16)), acc);
             }
-            _mm512_mask_storeu_ps(g.as_mut_ptr().add(i * d_v), mask, add_up::<DV>(sums));
+            sums[j] = acc;
+        }
+    }
+    // SAFETY: the masked store writes d_v entries.
+    unsafe { _mm512_mask_storeu_ps(g, mask, add_up::<DV>(sums)) };
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn exchange_lift_shape<const LV: usize, const DV: usize, const DE: usize>(
+    table: Table<'_>,
+    views: usize,
+    partners: &[u32],
+    stacks: &[f32],
+    y: &[f32],
+    s: &mut [f32],
+    g: &mut [f32],
+) {
+    let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    for ((i, &view), partners) in table.index.iter().enumerate().zip(partners.chunks_exact(8)) {
+        // SAFETY: `check` and the partners' bounds hold; lanes outside a slot are masked and never touched, so a
+        // start that lies before or behind the slice is not read there.
+        unsafe {
+            let own = y.as_ptr().add(i * ld);
+            let mut other = [_mm512_setzero_ps(); LV];
+            for k in 0..8 {
+                let (first, end) = (k * DE, (k + 1) * DE);
+                for b in 0..LV {
+                    let (lo, hi) = (b * 16, b * 16 + 16);
+                    if first < hi && end > lo {
+                        let from = first.max(lo) - lo;
+                        let to = end.min(hi) - lo;
+                        let mask = (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16;
+                        let shift = lo as isize - first as isize;
+                        let start = y.as_ptr().wrapping_add(partners[k] as usize).wrapping_offset(shift);
+                        other[b] = _mm512_mask_loadu_ps(other[b], mask, start);
+                    }
+                }
+            }
+            let mut held = [_mm512_setzero_ps(); LV];
+            for b in 0..LV {
+                held[b] = _mm512_sub_ps(_mm512_loadu_ps(own.add(b * 16)), other[b]);
+                _mm512_storeu_ps(s.as_mut_ptr().add(i * ld + b * 16), held[b]);
+            }
+            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
+            lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
         }
     }
 }
@@ -194,6 +296,7 @@ const HELD: usize = 5;
 #[target_feature(enable = "avx512f")]
 unsafe fn outers_shape<const LV: usize, const DV: usize>(
     table: Table<'_>,
+    views: usize,
     d_stacks: &mut [f32],
     scale: f32,
     terms: usize,
@@ -208,7 +311,7 @@ unsafe fn outers_shape<const LV: usize, const DV: usize>(
             let width = HELD.min(d_v - j);
             // SAFETY: `check` holds for every view, agent and term; columns j..j + width exist.
             unsafe {
-                let d_stack = d_stacks.as_mut_ptr().add(view as usize * d_v * ld + j * ld);
+                let d_stack = d_stacks.as_mut_ptr().add(place(view, views, d_v * ld) + j * ld);
                 let mut acc = [[_mm512_setzero_ps(); LV]; HELD];
                 for t in 0..terms {
                     let r = rows.as_ptr().add((t * agents + i) * ld);

@@ -3,6 +3,7 @@
 //! With P the block-diagonal of all stacks (project) and D the signed incidence of row blocks (difference along
 //! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P.
 
+use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
 use crate::error::check_len;
 use crate::linalg::vector::dot;
@@ -97,8 +98,15 @@ impl<'a, T: Real> SheafOp<'a, T> {
     #[inline]
     pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
         self.project(z, y);
-        self.exchange(y, s);
-        self.lift(s, g);
+        match (&self.maps, self.sheaf.partners()) {
+            (Maps::Table { stacks, index }, Some((rows, partners))) => {
+                T::exchange_lift_table(table(self.sheaf, index), rows, partners, stacks, y, s, g);
+            }
+            _ => {
+                self.exchange(y, s);
+                self.lift(s, g);
+            }
+        }
     }
 
     /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.

@@ -23,7 +23,7 @@ pub use grid::Connectivity;
 pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
 pub use maps_grad::{LowRankGrad, MapsGrad};
 
-use crate::linalg::exchange::SlotRows;
+use crate::linalg::exchange::{Partners, SlotRows};
 use crate::{Error, ErrorKind, Result};
 
 /// Row blocks of agents start at multiples of this many numbers, so that f32 stacks are whole cache lines.
@@ -50,7 +50,7 @@ pub struct Sheaf {
     edge_len: usize,
     uniform: Option<Uniform>,
     /// Where the partner of every slot starts, when all agents are alike and no slot has two edges.
-    partners: Option<Vec<u32>>, // [agents, slots]
+    partners: Option<Partners>,
 }
 
 /// Sizes of a sheaf whose agents are all alike.
@@ -234,8 +234,8 @@ impl Sheaf {
     }
 
     /// The sizes of a slot and the partners' rows, when every slot has at most one edge.
-    pub(crate) fn partners(&self) -> Option<(SlotRows, &[u32])> {
-        let (u, partners) = (self.uniform?, self.partners.as_deref()?);
+    pub(crate) fn partners(&self) -> Option<(SlotRows, &Partners)> {
+        let (u, partners) = (self.uniform?, self.partners.as_ref()?);
         Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
     }
 
@@ -245,8 +245,8 @@ impl Sheaf {
 }
 
 /// The partner row of every slot; `None` when a slot has two edges.
-fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Vec<u32>> {
-    let slots = sheaf.uniform?.slots;
+fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
+    let Uniform { slots, d_e, .. } = sheaf.uniform?;
     let row = |agent: usize, slot: usize| (sheaf.row_offsets[agent] + sheaf.slot_rows[agent][slot]) as u32;
     let mut partners: Vec<u32> =
         (0..graph.agents()).flat_map(|a| (0..slots).map(move |s| (a, s))).map(|(a, s)| row(a, s)).collect();
@@ -260,7 +260,7 @@ fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Vec<u32>> {
             partners[place] = other;
         }
     }
-    Some(partners)
+    Some(Partners::new(partners, d_e))
 }
 
 /// Rounds up to a multiple of [`ROW_PAD`].
