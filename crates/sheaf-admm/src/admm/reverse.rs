@@ -16,8 +16,10 @@ pub enum Adjoint<T> {
     /// Through the last n iterations; the state before them is a constant.
     LastSteps(usize),
     /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
-    /// step at the last state. It converges as fast as the solve did, needs no tape beyond the last iteration, and is
-    /// the derivative of the solution when the solve has converged (with an exact z-update).
+    /// step at the last state (z, u and what the z-update carries). It converges as fast as the solve did, needs no
+    /// tape beyond the last iteration, and is the derivative of the solution when the solve has converged, with a
+    /// z-update whose own fixed point is the exact one: [`Exact`](crate::z_update::Exact), a solve to a tight
+    /// tolerance, or descent in edge space with warm starts. Seeds of all proposals of the window fall on the last.
     Implicit {
         /// Stop when a term of the series is this small relative to the first.
         tolerance: T,
@@ -181,6 +183,7 @@ impl<T: Real> Problem<'_, T> {
         ws: &mut Workspace<T>,
     ) -> Result<()> {
         let (n, last) = (self.op.sheaf().state_len(), ws.tape.len - 1);
+        let carry = self.z_update.carry_len(&self.op);
         let factor = ws.tape.factor[last];
         self.set_factor(factor, ws)?;
         // At a fixed point all iterates are one: their seeds add up.
@@ -192,7 +195,7 @@ impl<T: Real> Problem<'_, T> {
         for term in 0..max_terms {
             self.reverse_one(last, factor, grads, ws)?;
             ws.d_x[..n].fill(T::ZERO);
-            let size = norm(&ws.d_z[..n]) + norm(&ws.d_u[..n]);
+            let size = norm(&ws.d_z[..n]) + norm(&ws.d_u[..n]) + norm(&ws.d_carry[..carry]);
             if term == 0 {
                 first = size;
             }

@@ -3,6 +3,7 @@
 use sheaf_admm::admm::{
     Adjoint, Gradients, Iteration, Mode, Options, Problem, Seeds, SolveReport, Start, Workspace,
 };
+use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::x_update::{Coefficient, Diagonal, DiagonalGrad, Objective, ObjectiveGrad};
 use sheaf_admm::z_update::{Agreement, ZUpdate};
 use sheaf_testkit::TestRng;
@@ -10,8 +11,8 @@ use sheaf_testkit::TestRng;
 use crate::net::{MapBuffers, Net, penalty};
 use crate::point::{Point, dot};
 
-/// The consensus solver of a case; gamma comes from the point.
-pub type Solver = fn(Agreement<f64>) -> ZUpdate<f64>;
+/// The consensus solver of a case: the sheaf, the agreement and the step size, both from the point.
+pub type Solver = fn(&Sheaf, Agreement<f64>, f64) -> ZUpdate<f64>;
 
 /// What does not vary with the point.
 pub struct Case {
@@ -21,6 +22,8 @@ pub struct Case {
     pub from_h: bool,
     /// How wide the boxes are; narrow ones are hit often.
     pub width: f64,
+    /// Whether the solver has a step size.
+    pub has_eta: bool,
 }
 
 /// What a solve leaves behind: every x, the last z and u, every factor of the penalty.
@@ -93,6 +96,9 @@ impl Case {
         if self.from_h {
             point.push("h", rng.normals(n));
         }
+        if self.has_eta {
+            point.push("eta", vec![0.03]);
+        }
         point
     }
 
@@ -101,7 +107,7 @@ impl Case {
         let draws = (23..123).map(|seed| self.draw(seed, soft, per_agent, rho));
         let smooth = |point: &Point| {
             let factors = self.solve(point, options).0.factors;
-            self.from_start(point, &factors).margins.iter().all(|&m| m > 1e-3)
+            self.replay(point, &factors).margins.iter().all(|&m| m > 1e-3)
         };
         draws.into_iter().find(smooth).expect("one in a hundred points is smooth")
     }
@@ -113,7 +119,7 @@ impl Case {
         let smooth = |point: &Point| {
             let outcome = self.solve(point, options).0;
             let pieces = outcome.pieces(point);
-            let margins = self.from_start(point, &outcome.factors).margins;
+            let margins = self.replay(point, &outcome.factors).margins;
             let all = pieces.iter().all(|&count| count > 0) && pieces[3] > self.net.sheaf.edge_len();
             all && margins.last().is_some_and(|&m| m > 1e-2)
         };
@@ -141,7 +147,8 @@ impl Case {
 
     fn z_update(&self, point: &Point) -> ZUpdate<f64> {
         let soft = || Agreement::Soft { gamma: point.one("gamma") };
-        (self.solver)(if point.has("gamma") { soft() } else { Agreement::Hard })
+        let agreement = if point.has("gamma") { soft() } else { Agreement::Hard };
+        (self.solver)(&self.net.sheaf, agreement, if self.has_eta { point.one("eta") } else { f64::NAN })
     }
 
     fn problem<'a>(&'a self, point: &'a Point, z_update: &'a ZUpdate<f64>) -> Problem<'a, f64> {
@@ -231,6 +238,11 @@ impl Case {
         if self.from_h {
             grad.push_added("h", d_start);
         }
+        if self.has_eta {
+            grad.push_added("eta", vec![d_eta]);
+        } else {
+            assert_eq!(d_eta, Point::OFFSET, "a solver without a step size");
+        }
         (grad, outcome, report)
     }
 
@@ -271,7 +283,7 @@ impl Case {
     }
 
     /// [`written_out`](Self::written_out) from the case's own start.
-    pub fn from_start(&self, point: &Point, factors: &[f64]) -> Outcome {
+    pub fn replay(&self, point: &Point, factors: &[f64]) -> Outcome {
         let zeros = vec![0.0; self.net.states()];
         self.written_out(point, factors, (if self.from_h { point.get("h") } else { &zeros }, &zeros))
     }

@@ -1,32 +1,34 @@
 //! The reverse sweep against differences of the iteration as it ran.
 
 use sheaf_admm::admm::{Adjoint, Balancing, Options, Status};
-use sheaf_admm::z_update::{Cg, CgStart, ZUpdate};
+use sheaf_admm::z_update::{
+    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
+};
 use sheaf_testkit::assert_close_max;
 
 use crate::admm_case::{Case, Loss, Outcome, Solver};
 use crate::net::{Kind, Net};
 use crate::point::Point;
 
-const PUBLISHED: Solver = |agreement| ZUpdate::Cg(Cg::published(agreement, 5));
+const PUBLISHED: Solver = |_, agreement, _| ZUpdate::Cg(Cg::published(agreement, 5));
 
 const SIX: Options<f64> = Options { iterations: 6, tolerances: None, balancing: None };
 
 fn grid(relax: f64, from_h: bool) -> Case {
-    Case { net: Net::grid(Kind::Table), solver: PUBLISHED, relax, from_h, width: 0.5 }
+    Case { net: Net::grid(Kind::Table), solver: PUBLISHED, relax, from_h, width: 0.5, has_eta: false }
 }
 
 /// Solves, reverses, and compares with differences of the same steps written out.
 fn assert_unrolled(case: &Case, point: &Point, options: &Options<f64>, loss: &Loss) -> Outcome {
     let (grad, outcome, report) = case.reverse(point, options, Adjoint::Unrolled, loss);
-    let again = case.from_start(point, &outcome.factors);
+    let again = case.replay(point, &outcome.factors);
     assert_close_max(&format!("{}: z", case.net.name), &outcome.z, &again.z, 1e-12);
     assert_close_max(&format!("{}: u", case.net.name), &outcome.u, &again.u, 1e-12);
     assert_close_max(&format!("{}: x", case.net.name), &outcome.x.concat(), &again.x.concat(), 1e-12);
     assert_eq!(report.iterations, outcome.x.len());
     let pieces = outcome.pieces(point);
     assert!(pieces[2] > 0 && pieces[3] > 0, "at lo, at hi, at zero, free: {pieces:?}");
-    let f = |at: &Point| loss.value(&case.from_start(at, &outcome.factors));
+    let f = |at: &Point| loss.value(&case.replay(at, &outcome.factors));
     point.assert_gradient(&case.net.name, &grad, &f);
     outcome
 }
@@ -37,6 +39,43 @@ fn six_iterations_are_differentiated_through_every_input_and_kind_of_maps() {
         let case = Case { net, ..grid(1.6, true) };
         let loss = Loss::new(case.net.states(), 2, true, true);
         assert_unrolled(&case, &case.point(true, false, 0.6, &SIX), &SIX, &loss);
+    }
+}
+
+#[test]
+fn every_solver_is_differentiated_inside_the_iteration() {
+    let descent: Solver = |_, agreement, eta| ZUpdate::Descent(Descent::nesterov(agreement, eta, 10));
+    let edge_cg: Solver = |_, agreement, _| {
+        let (method, stop) = (EdgeMethod::Cg { guard: 1e-8 }, Stop::Steps(3));
+        ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true })
+    };
+    let edge_descent: Solver = |_, agreement, eta| {
+        let (method, stop) = (EdgeMethod::Descent { eta, momentum: 0.5 }, Stop::Steps(4));
+        ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true })
+    };
+    let exact: Solver = |sheaf, agreement, _| ZUpdate::Exact(Exact::new(sheaf, agreement));
+    for (solver, has_eta) in [(descent, true), (edge_cg, false), (edge_descent, true), (exact, false)] {
+        for (soft, per_agent) in [(false, true), (true, false), (true, true)] {
+            let case = Case { net: Net::irregular(), solver, has_eta, ..grid(1.6, true) };
+            let loss = Loss::new(case.net.states(), 2, true, true);
+            let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5 });
+            let options = Options { balancing, ..SIX };
+            assert_unrolled(&case, &case.point(soft, per_agent, 0.4, &options), &options, &loss);
+        }
+    }
+}
+
+#[test]
+fn nonlinear_potentials_are_differentiated_inside_the_iteration() {
+    let solver: Solver = |_, agreement, eta| {
+        let Agreement::Soft { gamma } = agreement else { panic!("a potential is soft") };
+        let potential = EdgePotential::SmoothedL1 { epsilon: 0.3 };
+        ZUpdate::Potential(Potential { gamma, potential, eta, momentum: 0.9, stop: Stop::Steps(8) })
+    };
+    for per_agent in [false, true] {
+        let case = Case { net: Net::irregular(), solver, has_eta: true, ..grid(1.6, true) };
+        let loss = Loss::new(case.net.states(), 2, true, true);
+        assert_unrolled(&case, &case.point(true, per_agent, 0.4, &SIX), &SIX, &loss);
     }
 }
 
@@ -67,7 +106,7 @@ fn balanced_penalties_pass_their_gradient_to_the_first_with_the_factors_held() {
     for per_agent in [false, true] {
         for rho in [0.1, 6.0] {
             let solver: Solver =
-                |agreement| ZUpdate::Cg(Cg { start: CgStart::Zero, ..Cg::published(agreement, 5) });
+                |_, agreement, _| ZUpdate::Cg(Cg { start: CgStart::Zero, ..Cg::published(agreement, 5) });
             let case = Case { solver, ..grid(1.6, true) };
             let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5 });
             let options = Options { balancing, ..Options::fixed(8) };
@@ -99,7 +138,7 @@ fn the_last_steps_alone_are_differentiated_with_the_state_before_them_frozen() {
         let case = grid(relax, true);
         let point = case.point(true, true, 0.6, &Options::fixed(7));
         let loss = Loss::new(case.net.states(), 2, true, true);
-        let before = case.from_start(&point, &[1.0; 4]);
+        let before = case.replay(&point, &[1.0; 4]);
         let (grad, ..) = case.reverse(&point, &Options::fixed(7), Adjoint::LastSteps(3), &loss);
         assert!(grad.get("h").iter().all(|&g| g == 0.0), "the start lies before the last steps");
         let f = |at: &Point| loss.value(&case.written_out(at, &[1.0; 3], (&before.z, &before.u)));
@@ -113,25 +152,49 @@ fn the_last_steps_alone_are_differentiated_with_the_state_before_them_frozen() {
     }
 }
 
+/// Solves to convergence, takes the implicit adjoint, and compares with differences of converged solves.
+fn assert_implicit(case: &Case, soft: bool, per_agent: bool) {
+    let options = Options::until(1e-13, 0.0, 20_000);
+    let point = case.point_at_rest(soft, per_agent, 0.8, &options);
+    let loss = Loss::new(case.net.states(), 2, true, false);
+    let adjoint = Adjoint::Implicit { tolerance: 1e-12, max_terms: 20_000 };
+    let (grad, _, report) = case.reverse(&point, &options, adjoint, &loss);
+    let name = format!("{}, soft {soft}, per agent {per_agent}", case.net.name);
+    assert_eq!(report.status, Status::Converged, "{name}: {report:?}");
+    // Neither the start nor the penalty nor the step size moves the solution.
+    assert!(grad.get("h").iter().all(|&g| g == 0.0), "{name}");
+    assert!(grad.get("rho").iter().all(|g| g.abs() < 1e-9), "{name}: {:?}", grad.get("rho"));
+    assert!(!case.has_eta || grad.one("eta").abs() < 1e-9, "{name}: {:?}", grad.get("eta"));
+    let f = |at: &Point| loss.value(&case.solve(at, &options).0);
+    point.assert_gradient(&name, &grad.without("h").without("rho").without("eta"), &f);
+}
+
 #[test]
 fn at_convergence_the_implicit_adjoint_is_the_derivative_of_the_solution() {
-    let exact: Solver = |agreement| ZUpdate::Cg(Cg::to_tolerance(agreement, 1e-14, 300));
+    let exact: Solver = |sheaf, agreement, _| ZUpdate::Exact(Exact::new(sheaf, agreement));
     for (soft, per_agent) in [(true, false), (true, true), (false, false), (false, true)] {
         let small = Net::small(if soft { Kind::Table } else { Kind::LowRank { bases: 8, gate: true } });
         for net in [Net::irregular(), small] {
-            let case = Case { net, solver: exact, width: 1.5, ..grid(1.6, true) };
-            let options = Options::until(1e-13, 0.0, 5000);
-            let point = case.point_at_rest(soft, per_agent, 0.8, &options);
-            let loss = Loss::new(case.net.states(), 2, true, false);
-            let adjoint = Adjoint::Implicit { tolerance: 1e-12, max_terms: 5000 };
-            let (grad, _, report) = case.reverse(&point, &options, adjoint, &loss);
-            assert_eq!(report.status, Status::Converged, "{}: {report:?}", case.net.name);
-            // Neither the start nor the penalty moves the solution.
-            assert!(grad.get("h").iter().all(|&g| g == 0.0), "{}", case.net.name);
-            assert!(grad.get("rho").iter().all(|g| g.abs() < 1e-9), "{:?}", grad.get("rho"));
-            let f = |at: &Point| loss.value(&case.solve(at, &options).0);
-            let name = format!("{}, soft {soft}, per agent {per_agent}", case.net.name);
-            point.assert_gradient(&name, &grad.without("h").without("rho"), &f);
+            assert_implicit(&Case { net, solver: exact, width: 1.5, ..grid(1.6, true) }, soft, per_agent);
         }
     }
+}
+
+#[test]
+fn the_implicit_adjoint_follows_conjugate_gradients_to_a_tight_tolerance() {
+    let solver: Solver = |_, agreement, _| ZUpdate::Cg(Cg::to_tolerance(agreement, 1e-14, 300));
+    for soft in [false, true] {
+        let case = Case { net: Net::irregular(), solver, width: 1.5, ..grid(1.6, true) };
+        assert_implicit(&case, soft, false);
+    }
+}
+
+#[test]
+fn the_implicit_adjoint_follows_multipliers_carried_between_iterations() {
+    let solver: Solver = |_, agreement, eta| {
+        let (method, stop) = (EdgeMethod::Descent { eta: 10.0 * eta, momentum: 0.0 }, Stop::Steps(3));
+        ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true })
+    };
+    let case = Case { net: Net::irregular(), solver, has_eta: true, width: 1.5, ..grid(1.0, true) };
+    assert_implicit(&case, true, false);
 }

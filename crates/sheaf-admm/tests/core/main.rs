@@ -5,6 +5,7 @@ mod admm_vjp;
 mod cg_vjp;
 mod compose;
 mod consensus;
+mod fixtures;
 mod linear;
 mod net;
 mod point;
