@@ -47,7 +47,12 @@ fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
             .loss_and_grad(&model, &params, &board, &tokens, &labels, horizon, Adjoint::Unrolled, &mut grad)
             .unwrap();
         let k = step as usize;
-        assert!((told.loss - losses[k]).abs() <= 1e-5 * losses[k], "loss {k}: {} against {}", told.loss, losses[k]);
+        assert!(
+            (told.loss - losses[k]).abs() <= 1e-5 * losses[k],
+            "loss {k}: {} against {}",
+            told.loss,
+            losses[k]
+        );
         let norm = clip_global_norm(1.0, &mut grad);
         assert!((norm - norms[k]).abs() <= 1e-3 * norms[k], "norm {k}: {norm} against {}", norms[k]);
         adamw.update(schedule.at(step), step + 1, &grad, &mut params, &mut m, &mut v).unwrap();
