@@ -53,6 +53,23 @@ fn main() {
             e * 1e3 * threads as f64 / 128.0
         );
     }
+    if std::env::var("TRAIN").is_ok() {
+        for _ in 0..4 {
+            batch
+                .loss_and_grad(
+                    &model,
+                    &params,
+                    &board,
+                    &set.inputs,
+                    &set.labels,
+                    Horizon { iterations: 27, window: 4 },
+                    Adjoint::Unrolled,
+                    &mut grad,
+                )
+                .unwrap();
+        }
+        return;
+    }
     let z = model.z_update();
     let mut s = Sample::default();
     let t = Instant::now();
@@ -83,11 +100,18 @@ fn main() {
     if std::env::var("SORT").is_ok() {
         idx.sort();
     }
+    let mut order = vec![0u32; 81];
+    let mut counts = vec![0u32; 1000];
+    sheaf_admm::linalg::stack::order_by_view(&idx, 999, &mut counts, &mut order);
+    if std::env::var("NOORDER").is_ok() {
+        order.clear();
+    }
     let op = sheaf_admm::sheaf::SheafOp::new(
         &board.sheaf,
         sheaf_admm::sheaf::Maps::Table {
             stacks: batch.tables().stacks(&board.sheaf),
-            index: &batch.views().index()[..81],
+            index: &idx,
+            order: &order,
         },
     )
     .unwrap();

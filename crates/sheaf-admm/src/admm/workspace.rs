@@ -101,6 +101,11 @@ impl<T: Real> Workspace<T> {
         &self.tape.x[k * states..][..states]
     }
 
+    /// Proposals of the last `count` iterations of a recorded solve, oldest first, `[count, states]`.
+    pub fn last_x(&self, count: usize, states: usize) -> &[T] {
+        &self.tape.x[(self.tape.len - count) * states..self.tape.len * states]
+    }
+
     /// The last proposals.
     pub fn x(&self, states: usize) -> &[T] {
         &self.x[..states]

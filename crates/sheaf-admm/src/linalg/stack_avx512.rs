@@ -34,7 +34,8 @@ macro_rules! by_shape {
 /// Checks once what the unchecked loads below rely on; returns how many views the table has, which each agent's view
 /// is then compared with.
 fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) -> usize {
-    let Table { d_v, ld, index } = *table;
+    let Table { d_v, ld, index, order } = *table;
+    assert!(order.is_empty() || order.len() == index.len(), "an order that leaves agents out");
     assert!(index.len() * d_v <= states && index.len() * ld <= rows, "a vector shorter than its agents");
     stacks / (d_v * ld)
 }
@@ -123,6 +124,27 @@ fn columns<const DV: usize>(table: &Table<'_>) -> usize {
     if DV == 10 { 10 } else { table.d_v }
 }
 
+/// Calls `f::<1>` or `f::<2>` with agents that share a view: `$two` for a pair that stand side by side in the table's
+/// order, `$one` for the others. A pair loads its stack once.
+macro_rules! by_pairs {
+    ($table:expr, |$agents:ident, $view:ident| $one:expr, $two:expr) => {{
+        let mut k = 0;
+        while k < $table.index.len() {
+            let a = $table.agent(k);
+            let $view = $table.index[a];
+            if k + 1 < $table.index.len() && $table.index[$table.agent(k + 1)] == $view {
+                let $agents = [a, $table.agent(k + 1)];
+                $two;
+                k += 2;
+            } else {
+                let $agents = [a];
+                $one;
+                k += 1;
+            }
+        }
+    }};
+}
+
 #[target_feature(enable = "avx512f")]
 unsafe fn project_shape<const LV: usize, const DV: usize>(
     table: Table<'_>,
@@ -131,33 +153,59 @@ unsafe fn project_shape<const LV: usize, const DV: usize>(
     z: &[f32],
     y: &mut [f32],
 ) {
-    let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    let len = columns::<DV>(&table) * LV * 16;
     let (z, y) = (z.as_ptr(), y.as_mut_ptr());
-    for (i, &view) in table.index.iter().enumerate() {
-        // SAFETY: `check` holds for every view and agent; a stack has d_v·ld entries.
+    // SAFETY: `check` and `place` hold for every view and agent.
+    by_pairs!(
+        table,
+        |agents, view| unsafe {
+            project_some::<LV, DV, 1>(&table, agents, stacks.as_ptr().add(place(view, views, len)), z, y);
+        },
         unsafe {
-            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
-            let (z, y) = (z.add(i * d_v), y.add(i * ld));
-            // Two chains per block halve the wait for the multiply-add unit.
-            let mut even = [_mm512_setzero_ps(); LV];
-            let mut odd = [_mm512_setzero_ps(); LV];
-            let mut j = 0;
-            while j + 1 < d_v {
-                let (z0, z1) = (_mm512_set1_ps(*z.add(j)), _mm512_set1_ps(*z.add(j + 1)));
-                for b in 0..LV {
-                    even[b] = _mm512_fmadd_ps(z0, _mm512_loadu_ps(stack.add(j * ld + b * 16)), even[b]);
-                    odd[b] = _mm512_fmadd_ps(z1, _mm512_loadu_ps(stack.add((j + 1) * ld + b * 16)), odd[b]);
-                }
-                j += 2;
-            }
-            if j < d_v {
-                let z0 = _mm512_set1_ps(*z.add(j));
-                for b in 0..LV {
-                    even[b] = _mm512_fmadd_ps(z0, _mm512_loadu_ps(stack.add(j * ld + b * 16)), even[b]);
-                }
+            project_some::<LV, DV, 2>(&table, agents, stacks.as_ptr().add(place(view, views, len)), z, y);
+        }
+    );
+}
+
+/// F z of agents that share a stack.
+///
+/// # Safety
+/// `stack` has d_v·16·LV entries; `z` and `y` have room for every agent.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn project_some<const LV: usize, const DV: usize, const A: usize>(
+    table: &Table<'_>,
+    agents: [usize; A],
+    stack: *const f32,
+    z: *const f32,
+    y: *mut f32,
+) {
+    let (d_v, ld) = (columns::<DV>(table), LV * 16);
+    // SAFETY: the caller vouches for all sizes.
+    unsafe {
+        // Two chains per block halve the wait for the multiply-add unit; a pair of agents has two already.
+        let mut even = [[_mm512_setzero_ps(); LV]; A];
+        let mut odd = [[_mm512_setzero_ps(); LV]; A];
+        for j in 0..DV {
+            if j >= d_v {
+                break;
             }
             for b in 0..LV {
-                _mm512_storeu_ps(y.add(b * 16), _mm512_add_ps(even[b], odd[b]));
+                let column = _mm512_loadu_ps(stack.add(j * ld + b * 16));
+                for i in 0..A {
+                    let z = _mm512_set1_ps(*z.add(agents[i] * d_v + j));
+                    if A == 1 && j % 2 == 1 {
+                        odd[i][b] = _mm512_fmadd_ps(z, column, odd[i][b]);
+                    } else {
+                        even[i][b] = _mm512_fmadd_ps(z, column, even[i][b]);
+                    }
+                }
+            }
+        }
+        for i in 0..A {
+            for b in 0..LV {
+                let sum = if A == 1 { _mm512_add_ps(even[i][b], odd[i][b]) } else { even[i][b] };
+                _mm512_storeu_ps(y.add(agents[i] * ld + b * 16), sum);
             }
         }
     }
@@ -173,20 +221,19 @@ unsafe fn lift_shape<const LV: usize, const DV: usize>(
 ) {
     let (d_v, ld) = (columns::<DV>(&table), LV * 16);
     for (i, &view) in table.index.iter().enumerate() {
-        // SAFETY: `check` holds for every view and agent.
+        // SAFETY: `check` and `place` hold for every view and agent.
         unsafe {
-            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
-            let s = s.as_ptr().add(i * ld);
             let mut held = [_mm512_setzero_ps(); LV];
             for b in 0..LV {
-                held[b] = _mm512_loadu_ps(s.add(b * 16));
+                held[b] = _mm512_loadu_ps(s.as_ptr().add(i * ld + b * 16));
             }
+            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
             lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
         }
     }
 }
 
-/// Fᵀ s of one agent, s in registers.
+/// Fᵀ s of one agent, s in registers. The sums bind here, not the loads: pairs of agents gain nothing.
 ///
 /// # Safety
 /// `stack` has d_v·16·LV entries, `g` room for d_v.
@@ -228,35 +275,55 @@ unsafe fn exchange_lift_shape<const LV: usize, const DV: usize, const DE: usize>
     g: &mut [f32],
 ) {
     let (d_v, ld) = (columns::<DV>(&table), LV * 16);
-    for ((i, &view), partners) in table.index.iter().enumerate().zip(partners.chunks_exact(8)) {
-        // SAFETY: `check` and the partners' bounds hold; lanes outside a slot are masked and never touched, so a
-        // start that lies before or behind the slice is not read there.
+    for (i, &view) in table.index.iter().enumerate() {
+        // SAFETY: `check`, `place` and the partners' bounds hold for every view and agent.
         unsafe {
-            let own = y.as_ptr().add(i * ld);
-            let mut other = [_mm512_setzero_ps(); LV];
-            for k in 0..8 {
-                let (first, end) = (k * DE, (k + 1) * DE);
-                for b in 0..LV {
-                    let (lo, hi) = (b * 16, b * 16 + 16);
-                    if first < hi && end > lo {
-                        let from = first.max(lo) - lo;
-                        let to = end.min(hi) - lo;
-                        let mask = (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16;
-                        let shift = lo as isize - first as isize;
-                        let start = y.as_ptr().wrapping_add(partners[k] as usize).wrapping_offset(shift);
-                        other[b] = _mm512_mask_loadu_ps(other[b], mask, start);
-                    }
-                }
-            }
-            let mut held = [_mm512_setzero_ps(); LV];
-            for b in 0..LV {
-                held[b] = _mm512_sub_ps(_mm512_loadu_ps(own.add(b * 16)), other[b]);
-                _mm512_storeu_ps(s.as_mut_ptr().add(i * ld + b * 16), held[b]);
-            }
+            let held = exchange_one::<LV, DE>(i, partners, y.as_ptr(), s.as_mut_ptr());
             let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
             lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
         }
     }
+}
+
+/// y − y of the partner slots of one agent with eight slots; also written to `s`.
+///
+/// # Safety
+/// `y` and `s` hold 16·LV entries for every agent, `partners` eight slots inside `y` for every agent.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn exchange_one<const LV: usize, const DE: usize>(
+    agent: usize,
+    partners: &[u32],
+    y: *const f32,
+    s: *mut f32,
+) -> [__m512; LV] {
+    let partners: &[u32; 8] = partners[agent * 8..][..8].try_into().expect("eight slots");
+    let mut other = [_mm512_setzero_ps(); LV];
+    for k in 0..8 {
+        let (first, end) = (k * DE, (k + 1) * DE);
+        for b in 0..LV {
+            let (lo, hi) = (b * 16, b * 16 + 16);
+            if first < hi && end > lo {
+                let (from, to) = (first.max(lo) - lo, end.min(hi) - lo);
+                let mask = (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16;
+                let shift = lo as isize - first as isize;
+                let start = y.wrapping_add(partners[k] as usize).wrapping_offset(shift);
+                // SAFETY: the lanes of the mask lie inside the partner's slot; the others are never touched, so a
+                // start before or behind the rows is not read there.
+                other[b] = unsafe { _mm512_mask_loadu_ps(other[b], mask, start) };
+            }
+        }
+    }
+    let mut held = [_mm512_setzero_ps(); LV];
+    for b in 0..LV {
+        let at = agent * LV * 16 + b * 16;
+        // SAFETY: the agent's own rows.
+        unsafe {
+            held[b] = _mm512_sub_ps(_mm512_loadu_ps(y.add(at)), other[b]);
+            _mm512_storeu_ps(s.add(at), held[b]);
+        }
+    }
+    held
 }
 
 /// Lane j of the answer is the sum of all lanes of `v[j]`; vectors from `DV` on are zero.

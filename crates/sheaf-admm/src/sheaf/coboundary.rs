@@ -99,8 +99,8 @@ impl<'a, T: Real> SheafOp<'a, T> {
     pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
         self.project(z, y);
         match (&self.maps, self.sheaf.partners()) {
-            (Maps::Table { stacks, index }, Some((rows, partners))) => {
-                T::exchange_lift_table(table(self.sheaf, index), rows, partners, stacks, y, s, g);
+            (Maps::Table { stacks, index, order }, Some((rows, partners))) => {
+                T::exchange_lift_table(table(self.sheaf, index, order), rows, partners, stacks, y, s, g);
             }
             _ => {
                 self.exchange(y, s);

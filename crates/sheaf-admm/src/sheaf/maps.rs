@@ -48,6 +48,9 @@ pub enum Maps<'a, T> {
         stacks: &'a [T],
         /// Which stack each agent uses.
         index: &'a [u32], // [agents]
+        /// A permutation of the agents that puts equal views side by side, for speed
+        /// ([`order_by_view`](crate::linalg::stack::order_by_view)); empty for the natural order.
+        order: &'a [u32], // [agents] or []
     },
     /// Agent i's stack `[d_v(i), ld(i)]` starts at [`Sheaf::stack_offsets`]`[i]`.
     PerAgent(&'a [T]),
@@ -63,7 +66,10 @@ impl<T: Real> Maps<'_, T> {
                 let u = need_uniform(sheaf)?;
                 check_len("shared stack", u.d_v * u.ld, stack.len())
             }
-            Self::Table { stacks, index } => {
+            Self::Table { stacks, index, order } => {
+                if !order.is_empty() {
+                    check_index(order, sheaf.agents(), Some(sheaf.agents()))?;
+                }
                 let one = need_uniform(sheaf).map(|u| u.d_v * u.ld)?;
                 let views = count_views(stacks.len(), one);
                 check_len("stacks", views.unwrap_or(0) * one, stacks.len())?;
@@ -85,7 +91,9 @@ impl<T: Real> Maps<'_, T> {
                 let n = sheaf.agents();
                 gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
             }
-            Self::Table { stacks, index } => T::project_table(table(sheaf, index), stacks, z, y),
+            Self::Table { stacks, index, order } => {
+                T::project_table(table(sheaf, index, order), stacks, z, y)
+            }
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
                 if !rows.is_empty() {
                     T::project_table(one, &stacks[place], &z[states], &mut y[rows]);
@@ -107,7 +115,7 @@ impl<T: Real> Maps<'_, T> {
                 let n = sheaf.agents();
                 gemm(g, Mat::new(s, n, ld), Mat::new(stack, d_v, ld).t(), T::ONE, T::ZERO);
             }
-            Self::Table { stacks, index } => T::lift_table(table(sheaf, index), stacks, s, g),
+            Self::Table { stacks, index, order } => T::lift_table(table(sheaf, index, order), stacks, s, g),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
                 if rows.is_empty() {
                     g[states].fill(T::ZERO);
@@ -129,15 +137,15 @@ pub(super) fn each_agent(
     for i in 0..sheaf.agents() {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
-        let one = Table { d_v: states.len(), ld: rows.len(), index: &[0] };
+        let one = Table { d_v: states.len(), ld: rows.len(), index: &[0], order: &[] };
         f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
     }
 }
 
 /// The kernel's view of a uniform sheaf.
-pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32]) -> Table<'a> {
+pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Table<'a> {
     let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-    Table { d_v, ld, index }
+    Table { d_v, ld, index, order }
 }
 
 fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {

@@ -59,8 +59,8 @@ impl<T: Real> MapsGrad<'_, T> {
                 let n = terms * sheaf.agents();
                 gemm(d_stack, Mat::new(states, n, d_v).t(), Mat::new(rows, n, ld), scale, T::ONE);
             }
-            (Self::Table(d_stacks), Maps::Table { index, .. }) => {
-                T::outers_table(table(sheaf, index), d_stacks, scale, terms, rows, states);
+            (Self::Table(d_stacks), Maps::Table { index, order, .. }) => {
+                T::outers_table(table(sheaf, index, order), d_stacks, scale, terms, rows, states);
             }
             (Self::PerAgent(d_stacks), Maps::PerAgent(_)) => {
                 each_agent(sheaf, |one, place, own_states, own_rows| {

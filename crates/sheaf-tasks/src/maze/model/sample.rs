@@ -4,6 +4,7 @@ use sheaf_admm::admm::{
     Adjoint, Gradients, Mode, Observer, Options, Problem, Seeds, SolveReport, Start, Workspace,
 };
 use sheaf_admm::linalg::aligned::AlignedVec;
+use sheaf_admm::linalg::stack::order_by_view;
 use sheaf_admm::nn::activation;
 use sheaf_admm::sheaf::{Maps, MapsGrad, SheafOp};
 use sheaf_admm::train::loss::{IGNORE, cross_entropy_grad};
@@ -32,14 +33,17 @@ pub struct Sample<T: Copy + Default> {
     states: [AlignedVec<T>; 5],   // h, diag, q, l1, hi of every agent, [states]
     d_states: [AlignedVec<T>; 5], // their gradients
     d_x: AlignedVec<T>,           // [W, states]
-    scaled: AlignedVec<T>,        // [states]
-    d_scaled: AlignedVec<T>,      // [states]
-    inv: AlignedVec<T>,           // [agents]
-    slope: AlignedVec<T>,         // [agents, hidden]
-    act: AlignedVec<T>,           // [agents, hidden]
-    logits: AlignedVec<T>,        // [agents, VIEW_LEN]
+    scaled: AlignedVec<T>,        // [W, states]
+    d_scaled: AlignedVec<T>,      // [W, states]
+    inv: AlignedVec<T>,           // [W, agents]
+    slope: AlignedVec<T>,         // [W, agents, hidden]
+    act: AlignedVec<T>,           // [W, agents, hidden]
+    logits: AlignedVec<T>,        // [W, agents, VIEW_LEN]
     exps: AlignedVec<T>,          // [agents, VIEW_LEN]
     labels: Vec<u8>,              // [agents, VIEW_PIXELS]
+    order: Vec<u32>,              // [agents], equal views side by side
+    rows: Vec<u32>,               // [W, agents], the views of the decoder's rows
+    counts: Vec<u32>,             // [views + 1]
 }
 
 const H: usize = 0;
@@ -53,12 +57,12 @@ impl<T: Real> Sample<T> {
         let (n, agents) = (board.sheaf.state_len(), board.sheaf.agents());
         self.states.iter_mut().chain(&mut self.d_states).for_each(|b| b.ensure(n));
         self.d_x.ensure(window * n);
-        self.scaled.ensure(n);
-        self.d_scaled.ensure(n);
-        self.inv.ensure(agents);
-        self.slope.ensure(agents * model.hidden());
-        self.act.ensure(agents * model.hidden());
-        self.logits.ensure(agents * VIEW_LEN);
+        self.scaled.ensure(window * n);
+        self.d_scaled.ensure(window * n);
+        self.inv.ensure(window * agents);
+        self.slope.ensure(window * agents * model.hidden());
+        self.act.ensure(window * agents * model.hidden());
+        self.logits.ensure(window * agents * VIEW_LEN);
         self.exps.ensure(agents * VIEW_LEN);
         self.labels.resize(agents * VIEW_PIXELS, IGNORE);
     }
@@ -127,7 +131,10 @@ impl MazeModel {
         let n = board.sheaf.state_len();
         sample.fit(self, board, 1);
         self.gather(tables, index, &mut sample.states);
-        let problem = self.problem(params, board, tables, index, z_update, &sample.states)?;
+        sample.order.resize(index.len(), 0);
+        sample.counts.resize(tables.views.views + 1, 0);
+        order_by_view(index, tables.views.views, &mut sample.counts, &mut sample.order);
+        let problem = self.problem(params, board, tables, index, &sample.order, z_update, &sample.states)?;
         sample.ws.fit(&problem, mode);
         let start = if self.checked.start_at_h { Start::At(&sample.states[H][..n]) } else { Start::Zeros };
         problem.solve(start, options, &mut sample.ws, observer)
@@ -139,10 +146,11 @@ impl MazeModel {
         board: &'a Board,
         tables: &'a BatchTables<T>,
         index: &'a [u32],
+        order: &'a [u32],
         z_update: &'a ZUpdate<T>,
         states: &'a [AlignedVec<T>; 5],
     ) -> Result<Problem<'a, T>> {
-        let maps = Maps::Table { stacks: tables.stacks(&board.sheaf), index };
+        let maps = Maps::Table { stacks: tables.stacks(&board.sheaf), index, order };
         Ok(Problem {
             op: SheafOp::new(&board.sheaf, maps)?,
             objective: self.objective(params, states, board.sheaf.state_len()),
@@ -221,19 +229,25 @@ impl MazeModel {
         board.grid.label_patches(label, &mut sample.labels);
         sample.labels.iter_mut().filter(|l| **l == super::super::UNUSED).for_each(|l| *l = IGNORE);
 
+        // The window's iterates are decoded as one long list of rows: larger products run better.
         let mut loss = T::ZERO;
         let mut d_x = std::mem::take(&mut sample.d_x);
-        let labels = std::mem::take(&mut sample.labels);
+        let mut rows = std::mem::take(&mut sample.rows);
         d_x[..window * n].fill(T::ZERO);
-        for slot in 0..window {
+        rows.clear();
+        (0..window).for_each(|_| rows.extend_from_slice(index));
+        {
+            let labels = std::mem::take(&mut sample.labels);
             let (ws, mut buffers) = sample.split();
-            let x = ws.x_at(horizon.iterations - window + slot, n);
-            self.decode_from(params, tables, index, x, &mut buffers);
-            let logits = &mut buffers.logits[..index.len() * VIEW_LEN];
-            loss += cross_entropy_grad(logits, &labels, CLASSES, weight, buffers.exps);
-            self.decode_vjp(params, tables, index, x, &mut d_x[slot * n..][..n], &mut buffers, grad);
+            let x = ws.last_x(window, n);
+            self.decode_from(params, tables, &rows, x, &mut buffers);
+            for logits in buffers.logits[..rows.len() * VIEW_LEN].chunks_exact_mut(index.len() * VIEW_LEN) {
+                loss += cross_entropy_grad(logits, &labels, CLASSES, weight, buffers.exps);
+            }
+            self.decode_vjp(params, tables, &rows, x, &mut d_x[..window * n], &mut buffers, grad);
+            sample.labels = labels;
         }
-        sample.labels = labels;
+        sample.rows = rows;
         let reversed =
             self.reverse(params, board, tables, index, z_update, adjoint, &d_x[..window * n], sample, grad);
         sample.d_x = d_x;
@@ -288,7 +302,7 @@ impl MazeModel {
         grad: &mut BatchGrad<T>,
     ) -> Result<()> {
         let n = board.sheaf.state_len();
-        let problem = self.problem(params, board, tables, index, z_update, &sample.states)?;
+        let problem = self.problem(params, board, tables, index, &sample.order, z_update, &sample.states)?;
         sample.d_states.iter_mut().for_each(|d| d[..n].fill(T::ZERO));
         let [d_h, d_diag, d_q, d_l1, d_hi] = sample.d_states.each_mut().map(|d| &mut d[..n]);
         let mut d_beta = T::ZERO;
