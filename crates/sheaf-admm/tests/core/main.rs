@@ -2,9 +2,11 @@
 
 mod admm_case;
 mod admm_vjp;
+mod arbitrary;
 mod cg_vjp;
 mod compose;
 mod consensus;
+mod errors;
 mod fixtures;
 mod kernels;
 mod linear;
