@@ -75,6 +75,14 @@ fn main() {
     }
     println!("forward K=100: {:.3} ms per maze and core", t.elapsed().as_secs_f64() * 1e3 / 32.0);
     let u = board.sheaf.as_uniform().unwrap();
+    let mut idx = batch.views().index()[..81].to_vec();
+    let mut dd = idx.clone();
+    dd.sort();
+    dd.dedup();
+    println!("distinct in one maze {}", dd.len());
+    if std::env::var("SORT").is_ok() {
+        idx.sort();
+    }
     let op = sheaf_admm::sheaf::SheafOp::new(
         &board.sheaf,
         sheaf_admm::sheaf::Maps::Table {

@@ -92,6 +92,18 @@ kernel! {
 }
 
 #[inline(always)]
+fn scale_into_body<T: Real, const FMA: bool>(out: &mut [T], a: T, x: &[T]) {
+    for (o, &x) in out.iter_mut().zip(x) {
+        *o = a * x;
+    }
+}
+
+kernel! {
+    /// out = a·x.
+    pub fn scale_into, scale_into_at<T>(out: &mut [T], a: T, x: &[T]) = scale_into_body;
+}
+
+#[inline(always)]
 fn sub_body<T: Real, const FMA: bool>(out: &mut [T], a: &[T], b: &[T]) {
     for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
         *o = a - b;

@@ -171,6 +171,13 @@ impl<'s, T: Real> Work<'s, T> {
     }
 }
 
+impl<T> Work<'_, T> {
+    /// The same vectors for a shorter while.
+    pub(super) fn reborrow(&mut self) -> Work<'_, T> {
+        Work { r: self.r, p: self.p, q: self.q, tmp: self.tmp, y: self.y, s: self.s }
+    }
+}
+
 /// The scalars of one step.
 #[derive(Clone, Copy)]
 pub(super) struct Scalars<T> {
@@ -217,7 +224,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         match self.half {
             None => self.op.laplacian(p, out, y, s),
             Some(half) => {
-                scale_into(tmp, half, p);
+                multiply_into(tmp, half, p);
                 self.op.laplacian(tmp, out, y, s);
                 out.iter_mut().zip(half).for_each(|(o, &h)| *o *= h);
             }
@@ -314,15 +321,16 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         Some(goal * goal)
     }
 
-    /// Runs the solve; `record(step, scalars, work)` sees p, q and the exchanged residuals of p, and r after the step.
-    /// Called first with `scalars = None` after [`begin`](Self::begin).
-    pub(super) fn run(
+    /// Runs the solve; `record(step, scalars, work)` sees p, q and the exchanged residuals of p, and r after the step,
+    /// and may put another buffer in the place of `work.s`. Called first with `scalars = None` after
+    /// [`begin`](Self::begin).
+    pub(super) fn run<'w>(
         &self,
         w: &[T],
         z_prev: &[T],
         x: &mut [T],
-        work: &mut Work<'_, T>,
-        mut record: impl FnMut(usize, Option<Scalars<T>>, &Work<'_, T>),
+        work: &mut Work<'w, T>,
+        mut record: impl FnMut(usize, Option<Scalars<T>>, &mut Work<'w, T>),
     ) -> InnerReport {
         let guard = self.cfg.guard;
         let goal = self.goal(w, work);
@@ -351,7 +359,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
 }
 
 /// out = a∘b.
-pub(super) fn scale_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
+pub(super) fn multiply_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
     for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
         *o = a * b;
     }

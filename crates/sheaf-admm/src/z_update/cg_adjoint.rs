@@ -8,10 +8,10 @@
 //! | rows | e(p_0) … e(p_T−1), e(start) · e(q̄_0) … e(q̄_T−1), e(r̄_0) | 2(T + 1) × rows |
 //! | states | q̄_0 … q̄_T−1, ±r̄_0 · p_0 … p_T−1, start | 2(T + 1) × states |
 
-use super::cg::{Cg, CgStart, Scalars, System, Work, scale_into};
+use super::cg::{Cg, CgStart, Scalars, System, Work, multiply_into};
 use super::{Agreement, ConsensusGrad};
 use crate::linalg::simd::{fma, kernel};
-use crate::linalg::vector::{add, axpy, dot};
+use crate::linalg::vector::{add, axpy, dot, scale_into};
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 use crate::{Real, Result};
@@ -49,19 +49,25 @@ impl<T: Real> Cg<T> {
         let (x, rest) = rest.split_at_mut(n);
         let (steps_scalars, rest) = rest.split_at_mut(5 * max);
 
-        let report = system.run(w, z_prev, x, &mut work, |t, scalars, work| match scalars {
-            None => {
-                rows[max * m..][..m].copy_from_slice(work.s);
-                rs[..n].copy_from_slice(work.r);
-            }
-            Some(k) => {
-                rows[t * m..][..m].copy_from_slice(work.s);
-                states[(max + 1 + t) * n..][..n].copy_from_slice(work.p);
-                qs[t * n..][..n].copy_from_slice(work.q);
-                rs[(t + 1) * n..][..n].copy_from_slice(work.r);
-                steps_scalars[5 * t..][..5].copy_from_slice(&[k.a, k.b, k.c, k.c_next, k.s]);
-            }
-        });
+        let report = {
+            // The exchanged residuals are written where the terms will be read: first the start's, then each step's.
+            let (steps_rows, start_rows) = rows[..(max + 1) * m].split_at_mut(max * m);
+            let mut places = steps_rows.chunks_exact_mut(m.max(1));
+            let mut work = Work { s: start_rows, ..work.reborrow() };
+            system.run(w, z_prev, x, &mut work, |t, scalars, work| {
+                if let Some(k) = scalars {
+                    states[(max + 1 + t) * n..][..n].copy_from_slice(work.p);
+                    qs[t * n..][..n].copy_from_slice(work.q);
+                    rs[(t + 1) * n..][..n].copy_from_slice(work.r);
+                    steps_scalars[5 * t..][..5].copy_from_slice(&[k.a, k.b, k.c, k.c_next, k.s]);
+                } else {
+                    rs[..n].copy_from_slice(work.r);
+                }
+                if let Some(place) = places.next() {
+                    work.s = place;
+                }
+            })
+        };
         // A solve that met its tolerance early leaves gaps: close them, so that the terms are contiguous.
         let t = report.steps;
         if t < max {
@@ -115,7 +121,7 @@ impl<T: Real> System<'_, '_, T> {
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
         let (d_qs, ps) = states.split_at_mut((steps + 1) * n);
-        let (_, rows_dq) = rows.split_at_mut((steps + 1) * m);
+        let (rows_p, rows_dq) = rows.split_at_mut((steps + 1) * m);
         d_half.fill(T::ZERO);
         self.finish_vjp(x, d_z, d_w, d_x, d_half);
         d_p.fill(T::ZERO);
@@ -124,26 +130,36 @@ impl<T: Real> System<'_, '_, T> {
         for t in (0..steps).rev() {
             let k = kept.scalars(t);
             let (p, q, r_next) = (&ps[t * n..][..n], &kept.qs[t * n..][..n], &kept.rs[(t + 1) * n..][..n]);
-            let d_q = &mut d_qs[t * n..][..n];
+            let (d_q, e_dq) = (&mut d_qs[t * n..][..n], &mut rows_dq[t * m..][..m]);
             let c_guarded = k.c + self.cfg.guard;
-            // p' = r' + b p, b = c'/(c + e), c' = r'·r'
-            let d_b = dot(d_p, p);
-            d_c_next += d_b / c_guarded;
-            let mut d_c = -d_b * k.c_next / (c_guarded * c_guarded);
-            back_direction(d_r, d_p, r_next, k.b, d_c_next + d_c_next);
-            // x' = x + a p, r' = r − a q, a = c/s, s = p·q + e
-            let d_a = dot(d_x, p) - dot(d_r, q);
-            d_c += d_a / k.s;
-            let d_s = -d_a * k.c / (k.s * k.s);
-            back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s);
-            // q = A p
-            self.apply(d_q, a_dq, work.y, &mut rows_dq[t * m..][..m], work.tmp);
+            if t + 1 == steps {
+                // Nothing reads r and p after the last step, so q̄ = s̄ p: its product is at hand, A q̄ = s̄ q.
+                let d_a = dot(d_x, p);
+                let d_s = -d_a * k.c / (k.s * k.s);
+                d_c_next = d_a / k.s;
+                back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s);
+                scale_into(a_dq, d_s, q);
+                scale_into(e_dq, d_s, &rows_p[t * m..][..m]);
+            } else {
+                // p' = r' + b p, b = c'/(c + e), c' = r'·r'
+                let d_b = dot(d_p, p);
+                d_c_next += d_b / c_guarded;
+                let mut d_c = -d_b * k.c_next / (c_guarded * c_guarded);
+                back_direction(d_r, d_p, r_next, k.b, d_c_next + d_c_next);
+                // x' = x + a p, r' = r − a q, a = c/s, s = p·q + e
+                let d_a = dot(d_x, p) - dot(d_r, q);
+                d_c += d_a / k.s;
+                let d_s = -d_a * k.c / (k.s * k.s);
+                back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s);
+                // q = A p
+                self.apply(d_q, a_dq, work.y, e_dq, work.tmp);
+                d_c_next = d_c;
+            }
             add(d_p, a_dq);
             self.pair_scalars(d_q, p, q, grad);
             if let Some(half) = self.half {
                 self.pair_half(half, d_q, a_dq, p, q, d_half);
             }
-            d_c_next = d_c;
         }
         // p_0 = r_0, c_0 = r_0·r_0
         add(d_r, d_p);
@@ -229,7 +245,7 @@ impl<T: Real> System<'_, '_, T> {
         // The product of the start is ±S L y: its adjoint pair is (±S r̄_0, y).
         match self.half {
             None => d_q.copy_from_slice(d_r),
-            Some(half) => scale_into(d_q, half, d_r),
+            Some(half) => multiply_into(d_q, half, d_r),
         }
         self.op.laplacian(d_q, l_dr, work.y, rows_dq);
         match (self.cfg.agreement, self.cfg.start) {
