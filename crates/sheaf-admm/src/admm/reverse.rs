@@ -94,9 +94,10 @@ impl<T: Real> Problem<'_, T> {
         ws: &Workspace<T>,
     ) -> Result<usize> {
         let n = self.op.sheaf().state_len();
-        if !ws.tape.recording || ws.tape.len == 0 {
-            return Err(Error::new(ErrorKind::Unsupported, "reverse", "a recorded solve", "none")
-                .hint("solve first, with a workspace made for Mode::Differentiate"));
+        ws.check_reverse(self)?;
+        grads.maps.validate(self.op.sheaf(), self.op.maps())?;
+        for (place, seed) in [("seed of z", seeds.d_z), ("seed of u", seeds.d_u)] {
+            check_len(place, n, seed.map_or(n, <[T]>::len))?;
         }
         let window = seeds.d_x.len() / n.max(1);
         check_len("seed of x", window * n, seeds.d_x.len())?;

@@ -134,23 +134,23 @@ impl<T: Real> Problem<'_, T> {
             check_finite("start", h)?;
         }
         if let Some(t) = options.tolerances {
+            for (place, value) in [("absolute tolerance", t.absolute), ("relative tolerance", t.relative)] {
+                if !(value >= T::ZERO && value.is_finite()) {
+                    return Err(Error::new(
+                        ErrorKind::NotPositive,
+                        place,
+                        "a finite number, 0 or above",
+                        value,
+                    ));
+                }
+            }
             check_positive("tolerance", t.absolute.max(t.relative).to_f64())?;
         }
         if let Some(balancing) = options.balancing {
             balancing.validate()?;
         }
-        let n = self.op.sheaf().state_len();
-        let room = if ws.tape.recording { ws.tape.factor.len().saturating_sub(1) } else { usize::MAX };
-        if ws.x.len() < n || options.iterations > room {
-            return Err(Error::new(
-                ErrorKind::Shape,
-                "workspace",
-                format_args!("room for {n} states and {} iterations", options.iterations),
-                format_args!("{} states and {room} iterations", ws.x.len()),
-            )
-            .hint("make it with Workspace::new, or call Workspace::fit, for this problem"));
-        }
-        Ok(())
+        self.z_update.validate(&self.op)?;
+        ws.check_solve(self, options.iterations)
     }
 
     fn begin(&self, start: Start<'_, T>, ws: &mut Workspace<T>) -> Result<()> {
@@ -161,6 +161,8 @@ impl<T: Real> Problem<'_, T> {
         }
         ws.u[..n].fill(T::ZERO);
         ws.carry.fill(T::ZERO);
+        // A solve that fails leaves no tape.
+        (ws.tape.len, ws.tape.states) = (0, n);
         self.set_factor(T::ONE, ws)
     }
 

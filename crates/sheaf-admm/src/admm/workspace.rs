@@ -1,8 +1,8 @@
 //! All memory of a solve, taken once.
 
 use super::Problem;
-use crate::Real;
 use crate::linalg::aligned::AlignedVec;
+use crate::{Error, ErrorKind, Real, Result};
 
 /// What a workspace is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub(super) struct Tape<T: Copy + Default> {
     pub carry: AlignedVec<T>,  // [iterations + 1, carry]
     pub factor: AlignedVec<T>, // [iterations + 1]
     pub len: usize,            // iterations that ran
+    pub states: usize,         // of the problem that ran
     pub recording: bool,
 }
 
@@ -80,6 +81,9 @@ impl<T: Real> Workspace<T> {
             Mode::Differentiate { iterations } => {
                 self.z_scratch.ensure(problem.z_update.scratch_len(&problem.op));
                 self.tape.recording = true;
+                if self.room(problem) < iterations {
+                    self.tape.len = 0;
+                }
                 self.tape.z.ensure((iterations + 1) * n);
                 self.tape.u.ensure((iterations + 1) * n);
                 self.tape.x.ensure(iterations * n);
@@ -94,6 +98,56 @@ impl<T: Real> Workspace<T> {
                 self.d_rho.ensure(rho);
             }
         }
+    }
+
+    /// The most iterations of this problem that the tape can hold.
+    fn room(&self, problem: &Problem<'_, T>) -> usize {
+        let (n, tape) = (problem.op.sheaf().state_len(), &self.tape);
+        let carry = problem.z_update.carry_len(&problem.op);
+        let states = [(tape.z.len(), n, 1), (tape.u.len(), n, 1), (tape.x.len(), n, 0)];
+        let others = [(tape.carry.len(), carry, 1), (tape.factor.len(), 1, 1)];
+        let fit = |(len, one, more): (usize, usize, usize)| {
+            len.checked_div(one).map_or(usize::MAX, |count| count.saturating_sub(more))
+        };
+        states.into_iter().chain(others).map(fit).min().unwrap_or(0)
+    }
+
+    /// Checks that a solve of so many iterations fits.
+    pub(super) fn check_solve(&self, problem: &Problem<'_, T>, iterations: usize) -> Result<()> {
+        let sheaf = problem.op.sheaf();
+        let n = sheaf.state_len();
+        for buffer in [&self.x, &self.z, &self.z_next, &self.u, &self.w] {
+            check_room("states", n, buffer.len())?;
+        }
+        check_room("carried numbers", problem.z_update.carry_len(&problem.op), self.carry.len())?;
+        check_room("penalties", problem.rho.grad_len(sheaf.agents()), self.rho.len())?;
+        let scratch = problem.z_update.forward_scratch_len(&problem.op);
+        check_room("scratch of the z-update", scratch, self.z_scratch.len())?;
+        let room = if self.tape.recording { self.room(problem) } else { usize::MAX };
+        check_room("iterations", iterations, room)
+    }
+
+    /// Checks that a reverse sweep of the recorded solve fits.
+    pub(super) fn check_reverse(&self, problem: &Problem<'_, T>) -> Result<()> {
+        let sheaf = problem.op.sheaf();
+        let n = sheaf.state_len();
+        if !self.tape.recording || self.tape.len == 0 || self.tape.states != n {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "reverse",
+                "a recorded solve of this problem",
+                "none",
+            )
+            .hint("solve first, with a workspace made for Mode::Differentiate"));
+        }
+        for buffer in [&self.d_z, &self.d_z_in, &self.d_u, &self.d_u_in, &self.d_w, &self.d_x] {
+            check_room("gradients of states", n, buffer.len())?;
+        }
+        check_room("iterations", self.tape.len, self.room(problem))?;
+        check_room("gradients of the carry", problem.z_update.carry_len(&problem.op), self.d_carry.len())?;
+        check_room("gradients of penalties", problem.rho.grad_len(sheaf.agents()), self.d_rho.len())?;
+        let scratch = problem.z_update.scratch_len(&problem.op);
+        check_room("scratch of the z-update", scratch, self.z_scratch.len())
     }
 
     /// Proposals after iteration `k` (from 0) of a recorded solve, `[states]`.
@@ -157,4 +211,13 @@ impl<T: Real> Workspace<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+fn check_room(what: &str, needed: usize, got: usize) -> Result<()> {
+    if needed <= got {
+        return Ok(());
+    }
+    let (place, expected) = (format!("workspace, {what}"), format!("room for {needed}"));
+    Err(Error::new(ErrorKind::Shape, place, expected, got)
+        .hint("make it with Workspace::new, or call Workspace::fit, for this problem"))
 }

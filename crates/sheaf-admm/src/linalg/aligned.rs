@@ -31,8 +31,9 @@ impl<T: Copy + Default> AlignedVec<T> {
 }
 
 impl<T: Copy + Default> Default for AlignedVec<T> {
+    /// Empty, without asking for memory: hot paths take buffers out of a struct and put them back.
     fn default() -> Self {
-        Self::zeros(0)
+        Self { data: Vec::new(), offset: 0, len: 0 }
     }
 }
 

@@ -26,9 +26,15 @@ pub struct AgentGraph {
     edges: Vec<Edge>,
 }
 
+/// The most agents, and the most slots of all agents together, that a graph may have. Far above what one machine
+/// solves; a number beyond it is a mistake, better met here than by the allocator.
+pub const MAX_SLOTS: usize = 1 << 26;
+
 impl AgentGraph {
     /// A graph from explicit slots. `slots[i]` is the number of slots of agent `i`.
     pub fn with_slots(slots: Vec<usize>, edges: Vec<Edge>) -> Result<Self> {
+        check_count("agents", slots.len())?;
+        check_count("slots", slots.iter().fold(0, |sum: usize, &count| sum.saturating_add(count)))?;
         for (e, edge) in edges.iter().enumerate() {
             for (end, agent, slot) in [("u", edge.u, edge.slot_u), ("v", edge.v, edge.slot_v)] {
                 let Some(&count) = slots.get(agent as usize) else {
@@ -67,6 +73,7 @@ impl AgentGraph {
     /// assert_eq!(triangle.slots(1), 2);
     /// ```
     pub fn from_edges(agents: usize, pairs: &[(usize, usize)]) -> Result<Self> {
+        check_count("agents", agents)?;
         let mut slots = vec![0usize; agents];
         let mut edges = Vec::with_capacity(pairs.len());
         for (e, &(u, v)) in pairs.iter().enumerate() {
@@ -126,4 +133,16 @@ impl AgentGraph {
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
+}
+
+fn check_count(what: &str, count: usize) -> Result<()> {
+    if count <= MAX_SLOTS {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::OutOfRange,
+        format!("graph: {what}"),
+        format_args!("at most {MAX_SLOTS}"),
+        count,
+    ))
 }

@@ -9,8 +9,8 @@
 //! | [`Maps::PerAgent`] | a stack of its own size for each agent | any graph, any stalk sizes |
 //! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | MNIST |
 //!
-//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. See
-//! [`Sheaf::pack_stack`](super::Sheaf::pack_stack).
+//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding must be
+//! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`] leave it.
 
 use super::{Sheaf, Uniform, pad};
 use crate::error::check_len;
@@ -77,6 +77,15 @@ impl<T: Real> Maps<'_, T> {
             }
             Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
             Self::LowRank(low) => low.validate(sheaf),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Shared(_) => "shared",
+            Self::Table { .. } => "table",
+            Self::PerAgent(_) => "per agent",
+            Self::LowRank(_) => "low-rank",
         }
     }
 

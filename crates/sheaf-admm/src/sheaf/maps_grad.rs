@@ -5,8 +5,9 @@
 
 use super::maps::{LowRank, Maps, each_agent, table};
 use super::{Sheaf, Uniform};
-use crate::Real;
+use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
+use crate::{Error, ErrorKind, Real, Result};
 
 /// Gradients of [`LowRank`], all added to.
 #[derive(Debug)]
@@ -37,6 +38,43 @@ pub enum MapsGrad<'a, T> {
 }
 
 impl<T: Real> MapsGrad<'_, T> {
+    /// Checks that this is the gradient of maps like these, number by number.
+    pub fn validate(&self, sheaf: &Sheaf, maps: &Maps<'_, T>) -> Result<()> {
+        match (self, maps) {
+            (Self::None, _) => Ok(()),
+            (Self::Shared(d), Maps::Shared(stack)) => {
+                check_len("gradient of the stack", stack.len(), d.len())
+            }
+            (Self::Table(d), Maps::Table { stacks, .. }) => {
+                check_len("gradient of the stacks", stacks.len(), d.len())
+            }
+            (Self::PerAgent(d), Maps::PerAgent(_)) => {
+                check_len("gradient of the stacks", sheaf.stack_len(), d.len())
+            }
+            (Self::LowRank(d), Maps::LowRank(low)) => {
+                check_len("gradient of the base maps", low.base.len(), d.base.len())?;
+                check_len("gradient of factors A", low.a.len(), d.a.len())?;
+                check_len("gradient of factors B", low.b.len(), d.b.len())?;
+                match (&d.gate, low.gate) {
+                    (Some(d), Some(gate)) => check_len("gradient of gates", gate.len(), d.len()),
+                    (Some(d), None) => check_len("gradient of gates", 0, d.len()),
+                    (None, _) => Ok(()),
+                }
+            }
+            _ => Err(Error::new(ErrorKind::Unsupported, "gradient of maps", maps.name(), self.name())),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Shared(_) => "shared",
+            Self::Table(_) => "table",
+            Self::PerAgent(_) => "per agent",
+            Self::LowRank(_) => "low-rank",
+            Self::None => "none",
+        }
+    }
+
     /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ over `terms` terms, `rows` `[terms, row_len]` and `states`
     /// `[terms, state_len]` contiguous.
     pub fn add_outers(

@@ -18,7 +18,7 @@ mod maps;
 mod maps_grad;
 
 pub use coboundary::SheafOp;
-pub use graph::{AgentGraph, Edge};
+pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
 pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
 pub use maps_grad::{LowRankGrad, MapsGrad};
@@ -123,9 +123,12 @@ impl Sheaf {
         slot_dims: Vec<Vec<usize>>,
         d_e: Vec<usize>,
     ) -> Result<Self> {
+        check_sum("stalks of agents", d_v.iter().copied())?;
+        check_sum("stalks of edges", d_e.iter().copied())?;
+        check_sum("rows of agents", slot_dims.iter().map(|dims| saturating_sum(dims.iter().copied())))?;
         let mut state_offsets = vec![0];
         let mut row_offsets = vec![0];
-        let mut stack_offsets = vec![0];
+        let mut stack_offsets: Vec<usize> = vec![0];
         let mut slot_rows = Vec::with_capacity(d_v.len());
         for (d, dims) in d_v.iter().zip(&slot_dims) {
             let mut starts = vec![0];
@@ -135,17 +138,9 @@ impl Sheaf {
             let used = starts[starts.len() - 1];
             state_offsets.push(state_offsets[state_offsets.len() - 1] + d);
             row_offsets.push(row_offsets[row_offsets.len() - 1] + pad(used));
-            stack_offsets.push(stack_offsets[stack_offsets.len() - 1] + d * pad(used));
+            let stack = stack_offsets[stack_offsets.len() - 1].checked_add(d * pad(used));
+            stack_offsets.push(stack.ok_or_else(|| too_large("stacks of agents"))?);
             slot_rows.push(starts);
-        }
-        let (&states, &all_rows) = (&state_offsets[d_v.len()], &row_offsets[d_v.len()]);
-        if states.max(all_rows).max(d_e.iter().sum()) > u32::MAX as usize {
-            return Err(Error::new(
-                ErrorKind::Shape,
-                "sheaf",
-                "fewer than 2³² numbers",
-                states.max(all_rows),
-            ));
         }
         let mut start = 0;
         let edges = graph
@@ -244,9 +239,9 @@ impl Sheaf {
     }
 }
 
-/// The partner row of every slot; `None` when a slot has two edges.
+/// The partner row of every slot; `None` when a slot has two edges, or when there are no slots.
 fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
-    let Uniform { slots, d_e, .. } = sheaf.uniform?;
+    let Uniform { slots, d_e, .. } = sheaf.uniform.filter(|u| u.slots > 0)?;
     let row = |agent: usize, slot: usize| (sheaf.row_offsets[agent] + sheaf.slot_rows[agent][slot]) as u32;
     let mut partners: Vec<u32> =
         (0..graph.agents()).flat_map(|a| (0..slots).map(move |s| (a, s))).map(|(a, s)| row(a, s)).collect();
@@ -265,7 +260,20 @@ fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
 
 /// Rounds up to a multiple of [`ROW_PAD`].
 pub(crate) fn pad(rows: usize) -> usize {
-    rows.div_ceil(ROW_PAD) * ROW_PAD
+    rows.div_ceil(ROW_PAD).saturating_mul(ROW_PAD)
+}
+
+/// Offsets are kept in 32 bits where edges are walked.
+fn check_sum(place: &str, sizes: impl Iterator<Item = usize>) -> Result<()> {
+    if saturating_sum(sizes.map(pad)) <= u32::MAX as usize { Ok(()) } else { Err(too_large(place)) }
+}
+
+fn saturating_sum(sizes: impl Iterator<Item = usize>) -> usize {
+    sizes.fold(0, usize::saturating_add)
+}
+
+fn too_large(place: &str) -> Error {
+    Error::new(ErrorKind::Shape, place, "fewer than 2³² numbers", "more")
 }
 
 fn check_size(place: &str, d: usize) -> Result<()> {

@@ -38,9 +38,10 @@ pub use potential::{EdgePotential, Potential};
 pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
 
+use crate::error::check_len;
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
-use crate::{Real, Result};
+use crate::{Error, ErrorKind, Real, Result};
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,6 +143,7 @@ impl<T: Real> ZUpdate<T> {
 
     /// Work done once per solve and penalty.
     pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(_) => {
                 let _ = (op, rho, scratch);
@@ -152,6 +154,17 @@ impl<T: Real> ZUpdate<T> {
             Self::Exact(s) => s.prepare(op, rho, scratch),
             Self::Potential(s) => s.prepare(op, rho, scratch),
         }
+    }
+
+    fn check_states<const S: usize, const C: usize>(
+        &self,
+        op: &SheafOp<'_, T>,
+        states: [usize; S],
+        carries: [usize; C],
+    ) -> Result<()> {
+        let (n, carry) = (op.sheaf().state_len(), self.carry_len(op));
+        states.into_iter().try_for_each(|len| check_len("z-update: a state or its gradient", n, len))?;
+        carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
 
     /// z from the target `w` and the previous `z_prev`; `carry` goes from the previous iteration's to this one's.
@@ -165,6 +178,8 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
+        self.check_states(op, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
+        check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
@@ -190,6 +205,9 @@ impl<T: Real> ZUpdate<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
+        self.check_states(op, states, [carry.len(), d_carry.len()])?;
+        check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
             Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
@@ -202,4 +220,13 @@ impl<T: Real> ZUpdate<T> {
             }
         }
     }
+}
+
+fn check_scratch(needed: usize, got: usize) -> Result<()> {
+    if got >= needed {
+        return Ok(());
+    }
+    let expected = format!("at least {needed} numbers");
+    Err(Error::new(ErrorKind::Shape, "z-update scratch", expected, got)
+        .hint("size it with ZUpdate::scratch_len"))
 }

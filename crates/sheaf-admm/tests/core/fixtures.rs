@@ -12,6 +12,9 @@ use sheaf_admm::x_update::{
 use sheaf_admm::z_update::{Agreement, Cg, Descent, Exact, ZUpdate};
 use sheaf_testkit::{Golden, assert_close_max};
 
+/// Compares (name, got, want, whether it is a gradient).
+type Check<'a> = dyn Fn(&str, &[f64], &[f64], bool) + 'a;
+
 const ITERATIONS: usize = 6;
 const WINDOW: usize = 2;
 
@@ -130,7 +133,7 @@ impl Fixture {
     }
 
     /// Solves and reverses; calls `check(name, got, want, whether it is a gradient)` for all that the fixture holds.
-    fn assert<T: Real>(&self, check: &dyn Fn(&str, &[f64], &[f64], bool)) {
+    fn assert<T: Real>(&self, check: &Check<'_>) {
         let index: Vec<u32> = if self.golden.has("in/stack_of") {
             self.golden.i32("in/stack_of").data.iter().map(|&v| v as u32).collect()
         } else {

@@ -2,10 +2,15 @@
 
 mod admm_case;
 mod admm_vjp;
+mod arbitrary;
 mod cg_vjp;
 mod compose;
 mod consensus;
+mod errors;
 mod fixtures;
+mod kernels;
 mod linear;
+mod memory;
 mod net;
 mod point;
+mod whole_qp;
