@@ -40,12 +40,13 @@ impl Style {
     /// The style for what standard output is and the environment asks for.
     pub fn detect(width: usize) -> Self {
         let variable = |name| std::env::var(name).unwrap_or_default();
+        let columns = terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into());
         Self::choose(
             width,
             std::io::stdout().is_terminal() && variable("TERM") != "dumb",
             !variable("NO_COLOR").is_empty(),
             &variable("COLORTERM"),
-            variable("COLUMNS").parse().unwrap_or(80),
+            columns,
         )
     }
 

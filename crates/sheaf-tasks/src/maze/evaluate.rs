@@ -66,7 +66,8 @@ impl EvalReport {
         (self.ever_solved > 0).then(|| self.first_solve as f64 / self.ever_solved as f64)
     }
 
-    fn merge(mut self, other: Self) -> Self {
+    /// Adds what was found elsewhere.
+    pub fn merge(mut self, other: Self) -> Self {
         self.summary.merge(&other.summary);
         self.iterations += other.iterations;
         self.first_solve += other.first_solve;
@@ -157,18 +158,18 @@ impl<T: Real> Evaluator<T> {
 }
 
 /// Watches how fast z moves.
-struct Pace {
+pub(super) struct Pace {
     settling: Option<Settling>,
     fastest: f64,
     slow: usize,
 }
 
 impl Pace {
-    fn new(settling: Option<Settling>) -> Self {
+    pub(super) fn new(settling: Option<Settling>) -> Self {
         Self { settling, fastest: 0.0, slow: 0 }
     }
 
-    fn settled<T: Real>(&mut self, seen: &Iteration<'_, '_, T>) -> bool {
+    pub(super) fn settled<T: Real>(&mut self, seen: &Iteration<'_, '_, T>) -> bool {
         let Some(settling) = self.settling else { return false };
         let square = |(&a, &b): (&T, &T)| ((a - b) * (a - b)).to_f64();
         let speed = seen.z.iter().zip(seen.z_prev).map(square).sum::<f64>().sqrt();
@@ -186,13 +187,25 @@ pub fn evaluate<T: Real>(
     options: &EvalOptions,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<EvalReport> {
+    let each = evaluate_each(model, params, set, options, progress)?;
+    Ok(each.into_iter().fold(EvalReport::default(), EvalReport::merge))
+}
+
+/// The same, maze by maze, in the order of the set.
+pub fn evaluate_each<T: Real>(
+    model: &MazeModel,
+    params: &[T],
+    set: &MazeSet,
+    options: &EvalOptions,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<EvalReport>> {
     let board = model.board(set.height, set.width)?;
     let mut batch = Batch::<T>::default();
-    let mut total = EvalReport::default();
+    let mut all = Vec::with_capacity(set.len());
     for first in (0..set.len()).step_by(TILE) {
         let last = (first + TILE).min(set.len());
         batch.encode(model, params, &board, &set.inputs[first * set.pixels()..last * set.pixels()]);
-        let told = (first..last)
+        let told: Result<Vec<_>> = (first..last)
             .into_par_iter()
             .with_max_len(1)
             .map_init(Evaluator::default, |worker, i| {
@@ -201,8 +214,8 @@ pub fn evaluate<T: Real>(
                 progress(1);
                 Ok(told)
             })
-            .try_reduce(EvalReport::default, |a, b| Ok(a.merge(b)))?;
-        total = total.merge(told);
+            .collect();
+        all.append(&mut told?);
     }
-    Ok(total)
+    Ok(all)
 }

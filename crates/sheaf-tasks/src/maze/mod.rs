@@ -17,6 +17,7 @@
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
+//! | [`watch`], [`weights`] | one maze, iteration by iteration; trained models |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 //! | [`text`], [`image`] | mazes people type or paint |
 
@@ -33,6 +34,8 @@ pub mod suite;
 pub mod symmetry;
 pub mod text;
 pub mod views;
+pub mod watch;
+pub mod weights;
 
 /// Token 0: never occurs; the models have a class for it all the same.
 pub const UNUSED: u8 = 0;

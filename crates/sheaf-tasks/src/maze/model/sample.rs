@@ -46,6 +46,9 @@ pub struct Sample<T: Copy + Default> {
     counts: Vec<u32>,             // [views + 1]
 }
 
+/// Agents decoded at a time where no gradient is wanted.
+const DECODE_TILE: usize = 1024;
+
 const H: usize = 0;
 const DIAG: usize = 1;
 const Q: usize = 2;
@@ -53,16 +56,22 @@ const L1: usize = 3;
 const HI: usize = 4;
 
 impl<T: Real> Sample<T> {
-    fn fit(&mut self, model: &MazeModel, board: &Board, window: usize) {
+    /// Memory to decode `agents` agents, `rows` of them at a time.
+    fn fit_decoder(&mut self, model: &MazeModel, agents: usize, rows: usize) {
+        self.scaled.ensure(rows * model.config.d_v);
+        self.inv.ensure(rows);
+        self.slope.ensure(rows * model.hidden());
+        self.act.ensure(rows * model.hidden());
+        self.logits.ensure(agents * VIEW_LEN);
+    }
+
+    /// Memory for the reverse sweep, which decodes all agents of the whole window at once.
+    fn fit_reverse(&mut self, model: &MazeModel, board: &Board, window: usize) {
         let (n, agents) = (board.sheaf.state_len(), board.sheaf.agents());
-        self.states.iter_mut().chain(&mut self.d_states).for_each(|b| b.ensure(n));
+        self.fit_decoder(model, window * agents, window * agents);
+        self.d_states.iter_mut().for_each(|b| b.ensure(n));
         self.d_x.ensure(window * n);
-        self.scaled.ensure(window * n);
         self.d_scaled.ensure(window * n);
-        self.inv.ensure(window * agents);
-        self.slope.ensure(window * agents * model.hidden());
-        self.act.ensure(window * agents * model.hidden());
-        self.logits.ensure(window * agents * VIEW_LEN);
         self.exps.ensure(agents * VIEW_LEN);
         self.labels.resize(agents * VIEW_PIXELS, IGNORE);
     }
@@ -129,7 +138,7 @@ impl MazeModel {
         observer: &mut impl Observer<T>,
     ) -> Result<SolveReport<T>> {
         let n = board.sheaf.state_len();
-        sample.fit(self, board, 1);
+        sample.states.iter_mut().for_each(|b| b.ensure(n));
         self.gather(tables, index, &mut sample.states);
         sample.order.resize(index.len(), 0);
         sample.counts.resize(tables.views.views + 1, 0);
@@ -186,9 +195,9 @@ impl MazeModel {
         index: &[u32],
         sample: &mut Sample<T>,
     ) {
-        let n = index.len() * self.config.d_v;
-        let (ws, mut buffers) = sample.split();
-        self.decode_from(params, tables, index, ws.x(n), &mut buffers);
+        sample.fit_decoder(self, index.len(), index.len().min(DECODE_TILE));
+        let (ws, buffers) = sample.split();
+        self.decode_tiles(params, tables, index, ws.x(index.len() * self.config.d_v), buffers);
     }
 
     /// Decodes given states into `sample.logits`.
@@ -200,10 +209,32 @@ impl MazeModel {
         x: &[T],
         sample: &mut Sample<T>,
     ) {
-        sample.slope.ensure(index.len() * self.hidden());
-        sample.act.ensure(index.len() * self.hidden());
-        let (_, mut buffers) = sample.split();
-        self.decode_from(params, tables, index, x, &mut buffers);
+        sample.fit_decoder(self, index.len(), index.len().min(DECODE_TILE));
+        self.decode_tiles(params, tables, index, x, sample.split().1);
+    }
+
+    /// Decodes [`DECODE_TILE`] agents at a time, so that the hidden layer of a large board fits the cache.
+    fn decode_tiles<T: Real>(
+        &self,
+        params: &[T],
+        tables: &BatchTables<T>,
+        index: &[u32],
+        x: &[T],
+        s: DecodeBuffers<'_, T>,
+    ) {
+        let tiles = index.chunks(DECODE_TILE).zip(x.chunks(DECODE_TILE * self.config.d_v));
+        for ((index, x), logits) in tiles.zip(s.logits.chunks_mut(DECODE_TILE * VIEW_LEN)) {
+            let mut tile = DecodeBuffers {
+                scaled: &mut *s.scaled,
+                d_scaled: &mut *s.d_scaled,
+                inv: &mut *s.inv,
+                slope: &mut *s.slope,
+                act: &mut *s.act,
+                logits,
+                exps: &mut *s.exps,
+            };
+            self.decode_from(params, tables, index, x, &mut tile);
+        }
     }
 
     /// Loss of one maze and, added to `grad`, its gradients. `weight` is what one pixel of one window iterate counts.
@@ -222,7 +253,7 @@ impl MazeModel {
         grad: &mut BatchGrad<T>,
     ) -> Result<T> {
         let (n, window) = (board.sheaf.state_len(), horizon.window.min(horizon.iterations).max(1));
-        sample.fit(self, board, window);
+        sample.fit_reverse(self, board, window);
         let options = Options::fixed(horizon.iterations);
         let mode = Mode::Differentiate { iterations: horizon.iterations };
         self.solve(params, board, tables, index, z_update, &options, mode, sample, &mut ())?;

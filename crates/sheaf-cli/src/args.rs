@@ -1,0 +1,293 @@
+//! What can be typed, and the one step from there to jobs that make sense.
+//!
+//! The structs here are raw: every word and number as given. [`Cli::check`] turns them into [`Job`]s or says what is
+//! wrong before anything is done.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sheaf_admm::Result;
+
+use crate::commands::{Bench, Data, Eval, Import, Inspect, Job, Solve, Trace, Train};
+use crate::tasks::{self, maze};
+
+const START: &str = "\
+Start here:
+  sheaf solve maze             watch 81 agents find a path through a fresh maze
+  sheaf solve maze --animate   the same, iteration by iteration
+  sheaf solve maze --help      mazes of your own, pictures, animations
+
+Results go to standard output, progress and errors to standard error.
+Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
+
+/// Agents that see only a part of a problem, talk only to their neighbours, and together find the whole answer.
+#[derive(Debug, Parser)]
+#[command(name = "sheaf", version, after_help = START, max_term_width = 100)]
+pub struct Cli {
+    /// Print results as one JSON object
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Solve a problem and draw the answer
+    #[command(after_help = "Example:\n  sheaf solve maze --size 25 --out maze.gif")]
+    Solve {
+        /// Which kind of problem.
+        #[command(subcommand)]
+        task: SolveTask,
+    },
+    /// Make data sets
+    #[command(after_help = "Example:\n  sheaf data maze --size 19 --count 1000 --out test.npz")]
+    Data {
+        /// Of which task.
+        #[command(subcommand)]
+        task: DataTask,
+    },
+    /// Train a model from an experiment file
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(TrainArgs),
+    /// Measure how well weights solve a data set
+    #[command(after_help = EVAL_EXAMPLES)]
+    Eval(EvalArgs),
+    /// Write every iteration of one solve to a file
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(TraceArgs),
+    /// Turn parameters under the authors' names into weights
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
+    /// Show what is in a file of weights or a checkpoint
+    #[command(
+        after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
+    )]
+    Inspect {
+        /// A weights file, a checkpoint, or built-in weights like builtin:maze
+        #[arg(value_name = "FILE|builtin:TASK")]
+        weights: String,
+    },
+    /// Measure speed and memory on this machine
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
+}
+
+/// Tasks that `sheaf solve` knows.
+#[derive(Debug, Subcommand)]
+pub enum SolveTask {
+    /// Find the path through a maze
+    Maze(maze::solve::SolveArgs),
+}
+
+/// Tasks that `sheaf data` knows.
+#[derive(Debug, Subcommand)]
+pub enum DataTask {
+    /// Draw mazes with their paths
+    Maze(maze::data::DataArgs),
+}
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  sheaf train experiments/maze.toml --out runs/maze
+  sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
+  sheaf train --resume --out runs/maze
+
+Ctrl-C saves a checkpoint and exits; --resume continues to the same bits. The weights are RUN_DIR/best.safetensors
+and RUN_DIR/final.safetensors.";
+
+/// `sheaf train`.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// The experiment; with --resume the one of the run, if not given
+    #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
+    pub experiment: Option<PathBuf>,
+    /// Directory of the run: configuration, metrics, checkpoints, weights
+    #[arg(long, value_name = "RUN_DIR")]
+    pub out: PathBuf,
+    /// Continue the run in RUN_DIR from its last checkpoint
+    #[arg(long)]
+    pub resume: bool,
+    /// Change a key of the experiment; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Seed of initial parameters and batches, instead of the experiment's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Threads; one per core if not given. Their number does not change the result
+    #[arg(long)]
+    pub threads: Option<NonZeroUsize>,
+    /// What follows a loss that is not a finite number, instead of the experiment's choice
+    #[arg(long, value_enum)]
+    pub on_nan: Option<OnNanArg>,
+}
+
+/// What follows a loss that is not a finite number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnNanArg {
+    /// Stop and name the last good checkpoint
+    Stop,
+    /// Return to it and leave the bad batch out
+    Rollback,
+}
+
+const EVAL_EXAMPLES: &str = "\
+Examples:
+  sheaf data maze --size 19 --count 1000 --out test.npz
+  sheaf eval --weights builtin:maze --data test.npz
+  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json";
+
+/// `sheaf eval`.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// Weights to use
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub weights: String,
+    /// Samples to solve, as `sheaf data` writes them
+    #[arg(long, value_name = "FILE.npz")]
+    pub data: PathBuf,
+    /// Iterations of every sample; the experiment's number if not given
+    #[arg(long, value_name = "K", conflicts_with = "until_settled")]
+    pub iterations: Option<NonZeroUsize>,
+    /// Stop each sample when it has settled: for 5 iterations in a row z moved less than 1 % of the fastest so far
+    #[arg(long)]
+    pub until_settled: bool,
+    /// Most iterations of a sample that does not settle
+    #[arg(long, value_name = "K", default_value = "400", requires = "until_settled")]
+    pub max_iterations: NonZeroUsize,
+    /// Do not look for the first solving iteration: faster
+    #[arg(long)]
+    pub no_first_solve: bool,
+    /// Threads; one per core if not given
+    #[arg(long)]
+    pub threads: Option<NonZeroUsize>,
+}
+
+const TRACE_EXAMPLES: &str = "\
+Example:
+  sheaf trace --weights builtin:maze --data test.npz --index 0 --iterations 100 --out trace.safetensors
+
+The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], consistency [K] and logits [K, N, …].";
+
+/// `sheaf trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Weights to use
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub weights: String,
+    /// Samples, as `sheaf data` writes them
+    #[arg(long, value_name = "FILE.npz")]
+    pub data: PathBuf,
+    /// Which sample, from 0
+    #[arg(long, value_name = "I", default_value_t = 0)]
+    pub index: usize,
+    /// Iterations; the experiment's number if not given
+    #[arg(long, value_name = "K")]
+    pub iterations: Option<NonZeroUsize>,
+    /// The file to write
+    #[arg(long, value_name = "T.safetensors")]
+    pub out: PathBuf,
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Example:
+  sheaf import --task maze --from params.safetensors --out weights.safetensors
+
+Names may stand alone or after param/, params/ or ema_params/; where several are there, the running average is taken.";
+
+/// `sheaf import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The task of the model
+    #[arg(long, value_parser = PossibleValuesParser::new(tasks::names()))]
+    pub task: String,
+    /// Parameters under the authors' names
+    #[arg(long, value_name = "PARAMS.safetensors")]
+    pub from: PathBuf,
+    /// The experiment whose model they belong to; the published one if not given
+    #[arg(long, value_name = "FILE.toml")]
+    pub experiment: Option<PathBuf>,
+    /// The weights file to write
+    #[arg(long, value_name = "W.safetensors")]
+    pub out: PathBuf,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  sheaf bench train --task maze --iterations 27
+  sheaf bench eval --task maze --iterations 100 --json
+  sheaf bench solve --task maze --size 1001 --iterations 20
+  sheaf bench scaling --task maze
+
+Nanoseconds per agent and iteration are those of one core: wall time times threads.";
+
+/// `sheaf bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure; train, eval and solve if not given
+    #[arg(value_enum)]
+    pub kind: Option<BenchKind>,
+    /// Which task
+    #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
+    pub task: String,
+    /// Iterations of a sample
+    #[arg(long, value_name = "K")]
+    pub iterations: Option<NonZeroUsize>,
+    /// Samples in a batch
+    #[arg(long, value_name = "B")]
+    pub batch: Option<NonZeroUsize>,
+    /// Size of a sample; with scaling, the largest
+    #[arg(long, value_name = "N")]
+    pub size: Option<usize>,
+    /// Threads; one per core if not given
+    #[arg(long, value_name = "T")]
+    pub threads: Option<NonZeroUsize>,
+    /// How long to measure each row
+    #[arg(long, default_value_t = 4.0)]
+    pub seconds: f64,
+}
+
+/// What `sheaf bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchKind {
+    /// Training steps: gradient, optimiser, running average
+    Train,
+    /// Solving batches on all cores
+    Eval,
+    /// Solving one sample after the other on one core
+    Solve,
+    /// Solving ever larger samples, and with ever more iterations
+    Scaling,
+}
+
+impl Cli {
+    /// The job, if there is one to do; errors are mistakes of what was typed.
+    pub fn check(self) -> Result<Option<Box<dyn Job>>> {
+        let json = self.json;
+        Ok(Some(match self.command {
+            None => return Ok(None),
+            Some(Command::Solve { task }) => Box::new(Solve::check(task, json)?),
+            Some(Command::Data { task }) => Box::new(Data::check(task)?),
+            Some(Command::Train(args)) => Box::new(Train::check(args)?),
+            Some(Command::Eval(args)) => Box::new(Eval::check(args)?),
+            Some(Command::Trace(args)) => Box::new(Trace::check(args)?),
+            Some(Command::Import(args)) => Box::new(Import::check(args)?),
+            Some(Command::Inspect { weights }) => Box::new(Inspect::check(&weights)?),
+            Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_arguments_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,220 @@
+//! `sheaf bench`: samples per second, nanoseconds per agent and iteration, and memory, on this machine.
+
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::{Ending, Job, use_threads};
+use crate::args::{BenchArgs, BenchKind};
+use crate::progress::Bar;
+use crate::report::{self, Report, count, rounded, significant};
+use crate::tasks::{self, BenchRequest, Task};
+
+/// Measurements to make.
+#[derive(Debug)]
+pub struct Bench {
+    task: &'static dyn Task,
+    kind: Option<BenchKind>,
+    request: BenchRequest,
+    threads: Option<NonZeroUsize>,
+    seconds: f64,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    kind: BenchKind,
+    size: usize,
+    agents: usize,
+    iterations: usize,
+    batch: usize,
+    threads: usize,
+    samples: usize,
+    seconds: f64,
+    peak_rss_mb: Option<f64>,
+}
+
+/// Iterations of the rows that grow in size, and the largest of the rows that grow in iterations.
+const SCALING_ITERATIONS: usize = 20;
+
+impl Bench {
+    /// Checks what was typed.
+    pub fn check(args: BenchArgs) -> Result<Self> {
+        if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+            return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
+        }
+        let request = BenchRequest {
+            iterations: args.iterations.map(NonZeroUsize::get),
+            batch: args.batch.map(NonZeroUsize::get),
+            size: args.size,
+        };
+        let task = tasks::find("--task", &args.task)?;
+        Ok(Self { task, kind: args.kind, request, threads: args.threads, seconds: args.seconds })
+    }
+
+    /// What to measure: kinds and their sizes.
+    fn plan(&self) -> Vec<(BenchKind, BenchRequest)> {
+        let request = self.request;
+        match self.kind {
+            None => [BenchKind::Eval, BenchKind::Solve, BenchKind::Train].map(|k| (k, request)).to_vec(),
+            Some(BenchKind::Scaling) => {
+                let sizes = self.task.scaling_sizes();
+                let largest = request.size.unwrap_or(usize::MAX);
+                let k = request.iterations.unwrap_or(SCALING_ITERATIONS);
+                let of = |size, k| BenchRequest { iterations: Some(k), batch: None, size: Some(size) };
+                let by_size = sizes.iter().filter(|&&s| s <= largest).map(|&s| of(s, k));
+                let small = sizes[0];
+                let by_iterations = [2, 4, 8, 16].map(|factor| of(small, factor * k));
+                by_size.chain(by_iterations).map(|r| (BenchKind::Scaling, r)).collect()
+            }
+            Some(kind) => vec![(kind, request)],
+        }
+    }
+}
+
+impl Job for Bench {
+    fn run(&self) -> Result<Ending> {
+        use_threads(self.threads)?;
+        let plan = self.plan();
+        let bar = Bar::new("measuring", plan.len() as u64);
+        let mut rows = Vec::new();
+        for (kind, request) in plan {
+            rows.push(self.measure(kind, &request)?);
+            bar.add(1);
+        }
+        bar.clear();
+        let mut report = Report::new();
+        report.above(table(&rows)).value("task", self.task.name());
+        match &rows[..] {
+            [row] => row.values().into_iter().for_each(|(key, value)| {
+                report.value(key, value);
+            }),
+            _ => {
+                let list: Vec<Value> = rows.iter().map(|row| Value::Object(row.object())).collect();
+                report.value("rows", list);
+            }
+        }
+        Ok(report.into())
+    }
+}
+
+impl Bench {
+    /// Runs rounds until the time is up; the first, which fills caches and takes memory, does not count.
+    fn measure(&self, kind: BenchKind, request: &BenchRequest) -> Result<Row> {
+        report::reset_peak_rss();
+        let mut work = self.task.workload(kind, request)?;
+        let warm = Instant::now();
+        (work.round)()?;
+        let mut round_seconds = warm.elapsed().as_secs_f64();
+        let (mut rounds, start) = (0, Instant::now());
+        // One round of a large sample may be long enough by itself.
+        while rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * round_seconds < self.seconds {
+            let begin = Instant::now();
+            (work.round)()?;
+            round_seconds = begin.elapsed().as_secs_f64();
+            rounds += 1;
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Row {
+            kind,
+            size: work.size,
+            agents: work.agents,
+            iterations: work.iterations,
+            batch: work.batch,
+            threads: work.threads.unwrap_or_else(rayon::current_num_threads),
+            samples: rounds * work.batch,
+            seconds,
+            peak_rss_mb: report::peak_rss_mb(),
+        })
+    }
+}
+
+impl Row {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            BenchKind::Train => "train",
+            BenchKind::Eval => "eval",
+            BenchKind::Solve => "solve",
+            BenchKind::Scaling => "scaling",
+        }
+    }
+
+    fn samples_per_s(&self) -> f64 {
+        self.samples as f64 / self.seconds
+    }
+
+    fn ms_per_sample(&self) -> f64 {
+        1e3 * self.seconds / self.samples as f64
+    }
+
+    /// Of one core.
+    fn ns_per_agent_iteration(&self) -> f64 {
+        let pieces = self.samples as f64 * self.agents as f64 * self.iterations as f64;
+        1e9 * self.seconds * self.threads as f64 / pieces
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("kind", self.name().into()),
+            ("size", self.size.into()),
+            ("agents", self.agents.into()),
+            ("iterations", self.iterations.into()),
+            ("batch", self.batch.into()),
+            ("threads", self.threads.into()),
+            ("samples", self.samples.into()),
+            ("seconds", rounded(self.seconds, 6)),
+            ("samples_per_s", rounded(self.samples_per_s(), 3)),
+            ("ms_per_sample", rounded(self.ms_per_sample(), 4)),
+            ("ns_per_agent_iteration", rounded(self.ns_per_agent_iteration(), 2)),
+            ("peak_rss_mb", json!(self.peak_rss_mb.map(|mb| rounded(mb, 1)))),
+        ]
+    }
+
+    fn object(&self) -> serde_json::Map<String, Value> {
+        self.values().into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    }
+}
+
+/// The measurements as a table.
+fn table(rows: &[Row]) -> String {
+    let head = [
+        "",
+        "size",
+        "agents",
+        "iterations",
+        "batch",
+        "threads",
+        "samples/s",
+        "ms/sample",
+        "ns/agent·iter",
+        "peak MB",
+    ];
+    let mut lines = vec![head.map(str::to_string)];
+    lines.extend(rows.iter().map(|row| {
+        [
+            row.name().to_string(),
+            row.size.to_string(),
+            count(row.agents),
+            row.iterations.to_string(),
+            row.batch.to_string(),
+            row.threads.to_string(),
+            significant(row.samples_per_s()),
+            significant(row.ms_per_sample()),
+            significant(row.ns_per_agent_iteration()),
+            row.peak_rss_mb.map_or("unknown".into(), |mb| format!("{mb:.0}")),
+        ]
+    }));
+    let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    for line in &lines {
+        out += &format!("{:<w$}", line[0], w = widths[0]);
+        for (text, w) in line[1..].iter().zip(&widths[1..]) {
+            out += &format!("  {text:>w$}");
+        }
+        out.push('\n');
+    }
+    out
+}

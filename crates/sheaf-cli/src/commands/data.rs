@@ -1,0 +1,31 @@
+//! `sheaf data`: sets of samples as files.
+
+use sheaf_admm::Result;
+
+use super::{Ending, Job};
+use crate::args::DataTask;
+use crate::tasks::maze;
+
+/// Data sets to make, of any task.
+#[derive(Debug)]
+pub enum Data {
+    /// Mazes.
+    Maze(maze::data::Data),
+}
+
+impl Data {
+    /// Checks what was typed.
+    pub fn check(task: DataTask) -> Result<Self> {
+        Ok(match task {
+            DataTask::Maze(args) => Self::Maze(maze::data::Data::check(args)?),
+        })
+    }
+}
+
+impl Job for Data {
+    fn run(&self) -> Result<Ending> {
+        match self {
+            Self::Maze(job) => job.run().map(Ending::Done),
+        }
+    }
+}

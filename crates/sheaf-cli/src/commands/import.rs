@@ -1,0 +1,73 @@
+//! `sheaf import`: parameters under the authors' names become weights under ours.
+
+use std::path::PathBuf;
+
+use safetensors::tensor::Dtype;
+use sheaf_admm::train::{Precision, TensorFile, WeightsMeta, save_weights};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::{Ending, Job, check_parent};
+use crate::args::ImportArgs;
+use crate::report::{Report, count};
+use crate::tasks::{self, AuthorsModel, Task};
+
+/// What may stand before a name; the first that fits is taken, so the running average goes before the rest.
+const PREFIXES: [&str; 4] = ["ema_params/", "params/", "param/", ""];
+
+/// Parameters to import.
+#[derive(Debug)]
+pub struct Import {
+    task: &'static dyn Task,
+    from: PathBuf,
+    experiment: Option<PathBuf>,
+    out: PathBuf,
+}
+
+impl Import {
+    /// Checks what was typed.
+    pub fn check(args: ImportArgs) -> Result<Self> {
+        check_parent(&args.out)?;
+        let task = tasks::find("--task", &args.task)?;
+        Ok(Self { task, from: args.from, experiment: args.experiment, out: args.out })
+    }
+}
+
+impl Job for Import {
+    fn run(&self) -> Result<Ending> {
+        let AuthorsModel { layout, names, config } = self.task.authors_model(self.experiment.as_deref())?;
+        let file = TensorFile::read(&self.from)?;
+        let prefix = self.prefix(&file, &names)?;
+        let mut params = Vec::with_capacity(layout.len());
+        for (entry, name) in layout.entries().iter().zip(&names) {
+            params.extend(file.tensor(
+                &format!("{prefix}{name}"),
+                &entry.shape,
+                &[Dtype::F32, Dtype::F16],
+            )?);
+        }
+        let record =
+            serde_json::json!({ "imported_from": self.from.display().to_string(), "prefix": prefix });
+        let about = WeightsMeta { task: self.task.name().into(), config, record: record.to_string() };
+        save_weights(&self.out, &layout, &params, &about, Precision::F32)?;
+        let mut report = Report::new();
+        report.value("task", self.task.name()).value("prefix", prefix);
+        let text = format!("{} tensors, {} numbers", names.len(), count(params.len()));
+        report.add("parameters", "imported", params.len(), text);
+        let shown = if prefix.is_empty() { "none" } else { prefix };
+        report.value("tensors", names.len()).line("prefix", shown).written(&self.out);
+        Ok(report.into())
+    }
+}
+
+impl Import {
+    /// What stands before the names in this file.
+    fn prefix(&self, file: &TensorFile, names: &[String]) -> Result<&'static str> {
+        let has = |prefix: &&str| names.iter().any(|name| file.info(&format!("{prefix}{name}")).is_some());
+        PREFIXES.into_iter().find(has).ok_or_else(|| {
+            let want = format!("parameters of the {} model, such as `{}`", self.task.name(), names[0]);
+            let got = file.names().first().map_or("no tensors".into(), |n| format!("`{n}` and others"));
+            Error::new(ErrorKind::Malformed, file.place(), want, got)
+                .hint("names may stand alone or after param/, params/ or ema_params/")
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! `sheaf inspect`: what a file of weights, or a checkpoint, says about itself.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sheaf_admm::train::{CheckpointFile, TensorFile};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::{Ending, Job};
+use crate::report::{Report, count, duration};
+use crate::tasks::Source;
+
+/// Weights to look at.
+#[derive(Debug)]
+pub struct Inspect {
+    source: Source,
+}
+
+impl Inspect {
+    /// Checks what was typed.
+    pub fn check(text: &str) -> Result<Self> {
+        Ok(Self { source: Source::parse(text)? })
+    }
+}
+
+impl Job for Inspect {
+    fn run(&self) -> Result<Ending> {
+        if let Source::File(path) = &self.source
+            && let Some(report) = checkpoint(path)?
+        {
+            return Ok(report.into());
+        }
+        let weights = self.source.open()?;
+        let about = weights.about();
+        let record: Value = serde_json::from_str(&about.record).unwrap_or(Value::Null);
+        let mut report = Report::new();
+        report.above(sections(&about.config, weights.tensors(), ""));
+        report.above(format!("# training record\n{}\n", record_text(&record)));
+        report.value("kind", "weights").add("task", "task", about.task.clone(), about.task.clone());
+        report.value("config", config_value(weights.tensors().place(), &about.config)?);
+        finish(&mut report, weights.tensors(), "");
+        report.value("record", record);
+        Ok(report.into())
+    }
+}
+
+/// A checkpoint's report, if the file is one.
+fn checkpoint(path: &Path) -> Result<Option<Report>> {
+    // Whatever else is wrong with the file is told when it is read as weights.
+    let Ok(file) = CheckpointFile::read(path) else { return Ok(None) };
+    let tensors = TensorFile::read(path)?;
+    let (task, counters) = (file.task()?.to_string(), file.counters()?);
+    let mut report = Report::new();
+    report.above(sections(file.config()?, &tensors, "params/"));
+    report.value("kind", "checkpoint").add("task", "task", task.clone(), task);
+    report.value("config", config_value(tensors.place(), file.config()?)?);
+    let at = format!("{}, {} samples", count(counters.step as usize), count(counters.samples as usize));
+    report.add("step", "step", counters.step, at);
+    report.add("elapsed_s", "trained", counters.elapsed_seconds, duration(counters.elapsed_seconds));
+    report.value("seed", counters.seed).value("rollbacks", counters.rollbacks);
+    finish(&mut report, &tensors, "params/");
+    Ok(Some(report))
+}
+
+/// Configuration and the table of parameters.
+fn sections(config: &str, tensors: &TensorFile, prefix: &str) -> String {
+    let mut text = format!("# configuration\n{}\n\n# parameters\n", config.trim_end());
+    let rows = rows(tensors, prefix);
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    for (name, dtype, shape, n) in rows {
+        let shape = format!("{shape:?}");
+        text += &format!("{name:<width$}  {dtype:<4} {shape:<12} {:>9}\n", count(n));
+    }
+    text + "\n"
+}
+
+/// Name, type, shape and size of each tensor.
+fn rows(tensors: &TensorFile, prefix: &str) -> Vec<(String, String, Vec<usize>, usize)> {
+    let names = tensors.names().into_iter();
+    let row = |name: String| {
+        let (dtype, shape) = tensors.info(&name)?;
+        let short = name.strip_prefix(prefix)?.to_string();
+        Some((short, format!("{dtype:?}"), shape.to_vec(), shape.iter().product()))
+    };
+    names.filter_map(row).collect()
+}
+
+fn finish(report: &mut Report, tensors: &TensorFile, prefix: &str) {
+    let rows = rows(tensors, prefix);
+    let total: usize = rows.iter().map(|row| row.3).sum();
+    report.add("parameters", "parameters", total, format!("{} in {} tensors", count(total), rows.len()));
+    let list: Vec<Value> = rows
+        .into_iter()
+        .map(|(name, dtype, shape, _)| json!({ "name": name, "dtype": dtype, "shape": shape }))
+        .collect();
+    report.value("tensors", list);
+}
+
+/// The record in lines: what is single first, then the history, one line each.
+fn record_text(record: &Value) -> String {
+    let Some(map) = record.as_object() else { return "none\n".into() };
+    let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
+    let mut text = String::new();
+    for (key, value) in map.iter().filter(|(_, v)| !v.is_array()) {
+        text += &format!("{key}: {}\n", plain(value));
+    }
+    for (key, value) in map {
+        for item in value.as_array().into_iter().flatten() {
+            let pairs = item.as_object().into_iter().flatten().map(|(k, v)| format!("{k} {}", plain(v)));
+            text += &format!("{key}: {}\n", pairs.collect::<Vec<_>>().join(", "));
+        }
+    }
+    text
+}
+
+fn config_value(place: &str, config: &str) -> Result<Value> {
+    let table: toml::Table = config.parse().map_err(|e: toml::de::Error| {
+        Error::new(ErrorKind::Malformed, place, "a TOML configuration", e.message())
+    })?;
+    serde_json::to_value(table).map_err(|e| Error::new(ErrorKind::Malformed, place, "a configuration", e))
+}

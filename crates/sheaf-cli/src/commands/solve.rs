@@ -1,0 +1,31 @@
+//! `sheaf solve`: one problem, solved and drawn.
+
+use sheaf_admm::Result;
+
+use super::{Ending, Job};
+use crate::args::SolveTask;
+use crate::tasks::maze;
+
+/// A problem to solve, of any task.
+#[derive(Debug)]
+pub enum Solve {
+    /// A maze.
+    Maze(maze::solve::Solve),
+}
+
+impl Solve {
+    /// Checks what was typed; with `json` nothing is drawn.
+    pub fn check(task: SolveTask, json: bool) -> Result<Self> {
+        Ok(match task {
+            SolveTask::Maze(args) => Self::Maze(maze::solve::Solve::check(args, json)?),
+        })
+    }
+}
+
+impl Job for Solve {
+    fn run(&self) -> Result<Ending> {
+        match self {
+            Self::Maze(job) => job.run().map(Ending::Done),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `sheaf train`: from an experiment file to weights, with a bar to watch; Ctrl-C saves and leaves.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use sheaf_admm::train::file::io_error;
+use sheaf_admm::train::{Outcome, Progress, Run, TrainEvent, TrainObserver, train};
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::config::RESUME_MAY_CHANGE;
+
+use super::{Ending, Job, use_threads};
+use crate::args::{OnNanArg, TrainArgs};
+use crate::errors::Exit;
+use crate::progress::Bar;
+use crate::report::{Report, count, duration, rounded, significant};
+use crate::tasks::{self, Prepared, Task};
+
+/// A run to start or to continue.
+#[derive(Debug)]
+pub struct Train {
+    experiment: PathBuf,
+    out: PathBuf,
+    resume: bool,
+    overrides: Vec<String>,
+    threads: Option<NonZeroUsize>,
+}
+
+impl Train {
+    /// Checks what was typed.
+    pub fn check(args: TrainArgs) -> Result<Self> {
+        let mut overrides = args.set;
+        if let Some(bad) = overrides.iter().find(|text| !text.contains('=')) {
+            return Err(Error::new(ErrorKind::Malformed, format!("--set {bad}"), "key=value", "no `=`")
+                .hint("for example --set train.steps=1000"));
+        }
+        overrides.extend(args.seed.map(|seed| format!("train.seed={seed}")));
+        overrides.extend(args.on_nan.map(|choice| {
+            format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })
+        }));
+        let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
+        Ok(Self { experiment, out: args.out, resume: args.resume, overrides, threads: args.threads })
+    }
+}
+
+impl Job for Train {
+    fn run(&self) -> Result<Ending> {
+        let text = std::fs::read_to_string(&self.experiment)
+            .map_err(|e| io_error(&self.experiment, "a readable experiment", &e))?;
+        let place = self.experiment.display().to_string();
+        let task = task_of(&place, &text)?;
+        use_threads(self.threads)?;
+        let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
+        let run = Run {
+            dir: &self.out,
+            task: task.name(),
+            config: &config,
+            seed,
+            options: &options,
+            resume: self.resume,
+            may_change: RESUME_MAY_CHANGE,
+        };
+        let stop = stop_on_interrupt()?;
+        let mut watcher = Watcher::new(options.steps);
+        let outcome = train(&mut *model, &run, &mut watcher, &stop)?;
+        watcher.bar.clear();
+        Ok(self.ending(task, &watcher, outcome))
+    }
+}
+
+impl Train {
+    fn ending(&self, task: &dyn Task, watcher: &Watcher, outcome: Outcome) -> Ending {
+        let mut report = Report::new();
+        report.value("task", task.name()).value("run", self.out.display().to_string());
+        let (step, steps) = (watcher.step, watcher.steps);
+        report.add("step", "steps", step, format!("{} of {}", count(step as usize), count(steps as usize)));
+        report.value("steps", steps);
+        report.add("loss", "loss", watcher.loss, watcher.loss.map_or("none".into(), significant));
+        if let Some((at, metrics)) = &watcher.last_eval {
+            report.add(
+                "eval",
+                "evaluation",
+                metrics.clone(),
+                format!("{} (step {at})", metrics_text(metrics)),
+            );
+        }
+        let rate = watcher.samples_per_s;
+        report.add(
+            "samples_per_s",
+            "speed",
+            rate.map(|r| rounded(r, 3)),
+            rate.map_or("unknown".into(), |r| format!("{} samples/s", significant(r))),
+        );
+        report.memory();
+        let out = self.out.display();
+        match outcome {
+            Outcome::Finished { weights } => {
+                let path = weights.display().to_string();
+                let best = self.out.join("best.safetensors");
+                let best = best.exists().then(|| best.display().to_string());
+                report.value("interrupted", false);
+                report.add("weights", "weights", path.clone(), path);
+                report.add("best", "best", best.clone(), best.unwrap_or_default());
+                Ending::Done(report)
+            }
+            Outcome::Interrupted { checkpoint, .. } => {
+                let path = checkpoint.display().to_string();
+                report.value("interrupted", true).add("checkpoint", "checkpoint", path.clone(), path);
+                report.line("continue", format!("sheaf train --resume --out {out}"));
+                Ending::Interrupted(report)
+            }
+        }
+    }
+}
+
+/// Which task an experiment is for.
+fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = e.span().map_or("", |span| text.get(..span.start).unwrap_or(""));
+        let place = format!("{place}, line {}", 1 + before.matches('\n').count());
+        Error::new(ErrorKind::Malformed, place, "valid TOML", e.message().replace('\n', "; "))
+    })?;
+    let Some(name) = table.get("task") else {
+        let example = format!("task = \"{}\"", tasks::names()[0]);
+        return Err(Error::new(ErrorKind::Malformed, place, "a key `task`", "none")
+            .hint(format!("say which task it is, for example {example} on the first line")));
+    };
+    tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
+}
+
+/// A flag that Ctrl-C raises. Who presses it twice does not want to wait.
+fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    let told = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(Exit::Interrupted.code().into());
+        }
+        eprintln!("\nsaving after this step; press Ctrl-C again to leave without");
+    });
+    told.map_err(|e| Error::new(ErrorKind::Unsupported, "Ctrl-C", "a handler that can be set", e))?;
+    Ok(stop)
+}
+
+/// Between lines of progress where there is no terminal for a bar.
+const LOG_PAUSE: Duration = Duration::from_secs(30);
+
+/// Follows a run on standard error.
+struct Watcher {
+    bar: Bar,
+    last_log: Instant,
+    step: u64,
+    steps: u64,
+    loss: Option<f64>,
+    samples_per_s: Option<f64>,
+    last_eval: Option<(u64, Value)>,
+}
+
+impl Watcher {
+    fn new(steps: u64) -> Self {
+        let template = "{bar:32} {human_pos}/{human_len}  {msg}";
+        let bar = Bar::styled("training", steps, template);
+        let (last_log, loss, samples_per_s, last_eval) = (Instant::now(), None, None, None);
+        Self { bar, last_log, step: 0, steps, loss, samples_per_s, last_eval }
+    }
+}
+
+impl TrainObserver for Watcher {
+    fn progress(&mut self, now: &Progress) {
+        (self.step, self.loss, self.samples_per_s) = (now.step, Some(now.loss), Some(now.samples_per_s));
+        let text = || {
+            let (rate, left) = (significant(now.samples_per_s), duration(now.seconds_left));
+            format!("loss {:.4}  {rate} samples/s  {left} left", now.loss)
+        };
+        self.bar.set(now.step, text);
+        if !self.bar.is_shown() && self.last_log.elapsed() >= LOG_PAUSE {
+            self.last_log = Instant::now();
+            eprintln!("step {}/{}  {}", now.step, now.steps, text());
+        }
+    }
+
+    fn event(&mut self, event: &TrainEvent<'_>) {
+        match event {
+            TrainEvent::Started { step } => {
+                self.step = *step;
+                if *step > 0 {
+                    self.bar.say(&format!("continuing after step {}", count(*step as usize)));
+                }
+            }
+            TrainEvent::Evaluated { step, metrics, best } => {
+                let map: Map<String, Value> =
+                    metrics.iter().map(|(n, v)| (n.clone(), rounded(*v, 6))).collect();
+                let metrics = Value::Object(map);
+                let mark = if *best { "  (best so far)" } else { "" };
+                self.bar.say(&format!("step {}: {}{mark}", count(*step as usize), metrics_text(&metrics)));
+                self.last_eval = Some((*step, metrics));
+            }
+            TrainEvent::RolledBack { from, to, batch, sample, count } => {
+                let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
+                self.bar.say(&format!(
+                    "step {from}: loss or gradient not finite (batch {batch}{sample}); \
+                     back to step {to}, rollback {count}"
+                ));
+            }
+            TrainEvent::Evaluating { .. } | TrainEvent::CheckpointWritten { .. } => {}
+        }
+    }
+}
+
+/// Names and values in one line; parts of one are told in percent.
+fn metrics_text(metrics: &Value) -> String {
+    let Some(map) = metrics.as_object() else { return String::new() };
+    let told = map.iter().map(|(name, value)| match value.as_f64() {
+        Some(v) if (0.0..=1.0).contains(&v) => format!("{name} {:.2} %", 100.0 * v),
+        Some(v) => format!("{name} {}", significant(v)),
+        None => format!("{name} {value}"),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}

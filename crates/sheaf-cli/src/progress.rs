@@ -1,0 +1,79 @@
+//! Progress on standard error, for what takes longer than two seconds; shorter work is not worth a bar.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work shorter than this shows nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A bar that appears when the work turns out to be long.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+    start: Instant,
+    shown: AtomicBool,
+}
+
+impl Bar {
+    /// A bar for `len` pieces of work called `what`.
+    pub fn new(what: &'static str, len: u64) -> Self {
+        Self::styled(what, len, "{prefix} {bar:32} {human_pos}/{human_len} {msg} {eta} left")
+    }
+
+    /// The same with a template of its own.
+    pub fn styled(what: &'static str, len: u64, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden());
+        // The templates are constants; one that does not parse leaves the plain style.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_prefix(what);
+        Self { bar, start: Instant::now(), shown: AtomicBool::new(false) }
+    }
+
+    /// So many pieces more are done.
+    pub fn add(&self, pieces: usize) {
+        self.bar.inc(pieces as u64);
+        self.show_if_long();
+    }
+
+    /// So many pieces are done in all.
+    pub fn set(&self, pieces: u64, message: impl FnOnce() -> String) {
+        self.show_if_long();
+        if self.is_shown() {
+            self.bar.set_message(message());
+        }
+        self.bar.set_position(pieces);
+    }
+
+    /// A line that stays, above the bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Whether it can be seen.
+    pub fn is_shown(&self) -> bool {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    /// Removes it.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show_if_long(&self) {
+        let late = self.start.elapsed() >= PATIENCE && std::io::stderr().is_terminal();
+        if late && !self.shown.swap(true, Ordering::Relaxed) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

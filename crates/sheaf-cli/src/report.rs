@@ -1,0 +1,225 @@
+//! Results: lines for people, or one JSON object for programs, on standard output.
+//!
+//! A report is a list of entries. An entry has a key for JSON, a label for people, or both; so the two never tell
+//! different things. Keys are documented in `docs/cli.md` and stay.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::Value;
+use sheaf_admm::train::file::io_error;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// What a command found out.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    above: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: &'static str,
+    label: &'static str,
+    value: Value,
+    text: String,
+}
+
+impl Report {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds text for people only, such as a drawing or a table; it stands before the entries.
+    pub fn above(&mut self, text: impl AsRef<str>) -> &mut Self {
+        self.above.push_str(text.as_ref());
+        self
+    }
+
+    /// Adds a value that people see as `text` under `label`.
+    pub fn add(
+        &mut self,
+        key: &'static str,
+        label: &'static str,
+        value: impl Into<Value>,
+        text: impl Into<String>,
+    ) -> &mut Self {
+        self.entries.push(Entry { key, label, value: value.into(), text: text.into() });
+        self
+    }
+
+    /// Adds a value for programs only.
+    pub fn value(&mut self, key: &'static str, value: impl Into<Value>) -> &mut Self {
+        self.add(key, "", value, "")
+    }
+
+    /// Adds a line for people only; an empty label continues the line before.
+    pub fn line(&mut self, label: &'static str, text: impl Into<String>) -> &mut Self {
+        self.add("", label, Value::Null, text)
+    }
+
+    /// Adds how fast it went and how much memory it took at most.
+    pub fn pace(&mut self, samples: usize, seconds: f64) -> &mut Self {
+        let rate = samples as f64 / seconds.max(1e-9);
+        self.value("seconds", rounded(seconds, 6));
+        self.add("samples_per_s", "speed", rounded(rate, 3), format!("{} samples/s", significant(rate)));
+        self.memory()
+    }
+
+    /// Adds how much memory it took at most.
+    pub fn memory(&mut self) -> &mut Self {
+        let peak = peak_rss_mb();
+        let text = peak.map_or("unknown".into(), |mb| format!("{mb:.0} MB at most"));
+        self.add("peak_rss_mb", "memory", peak.map(|mb| rounded(mb, 1)), text)
+    }
+
+    /// Adds the file that was written.
+    pub fn written(&mut self, path: &Path) -> &mut Self {
+        let path = path.display().to_string();
+        self.add("out", "written", path.clone(), path)
+    }
+
+    /// The lines for people.
+    pub fn text(&self) -> String {
+        let shown = || self.entries.iter().filter(|e| !e.text.is_empty());
+        let width = shown().map(|e| e.label.chars().count()).max().unwrap_or(0);
+        let mut out = self.above.clone();
+        for entry in shown() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "{:<width$}  {}", entry.label, entry.text);
+        }
+        out
+    }
+
+    /// The object for programs.
+    pub fn json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|t| t + "\n")
+            .map_err(|e| Error::new(ErrorKind::Malformed, "results", "values that fit in JSON", e))
+    }
+
+    /// Prints it as one or the other.
+    pub fn print(&self, json: bool) -> Result<()> {
+        print(&if json { self.json()? } else { self.text() })
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for entry in self.entries.iter().filter(|e| !e.key.is_empty()) {
+            map.serialize_entry(entry.key, &entry.value)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes to standard output. A reader that has gone away, as in `sheaf … | head`, has seen what it wanted.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(io_error(Path::new("standard output"), "to write the results", &e)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The most memory this process has held, in megabytes (10⁶ bytes); unknown where the system does not tell.
+pub fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0 / 1e6)
+}
+
+/// Lets the peak start anew from what is held now; does nothing where the system does not allow it.
+pub fn reset_peak_rss() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// A number with so many decimals; not a number at all becomes null.
+pub fn rounded(value: f64, decimals: i32) -> Value {
+    let scale = 10f64.powi(decimals);
+    Value::from((value * scale).round() / scale)
+}
+
+/// A number with three significant digits, or all of them before the point.
+pub fn significant(value: f64) -> String {
+    let magnitude = value.abs().max(1e-12).log10().floor() as i32;
+    grouped(&format!("{value:.*}", (2 - magnitude).clamp(0, 9) as usize))
+}
+
+/// A whole number with commas between thousands.
+pub fn count(n: usize) -> String {
+    grouped(&n.to_string())
+}
+
+fn grouped(digits: &str) -> String {
+    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut out = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) && whole.len() > 4 && !out.ends_with('-') {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out + rest
+}
+
+/// A part of a whole in percent.
+pub fn percent(part: usize, whole: usize) -> String {
+    format!("{:.2} % ({} of {})", 100.0 * part as f64 / whole as f64, count(part), count(whole))
+}
+
+/// A span of time in the two units that matter.
+pub fn duration(seconds: f64) -> String {
+    let s = seconds.round() as u64;
+    match s {
+        _ if seconds < 0.0995 => format!("{} ms", significant(1e3 * seconds)),
+        _ if seconds < 9.95 => format!("{seconds:.1} s"),
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {:02} s", s / 60, s % 60),
+        _ => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_and_programs_are_told_the_same() {
+        let mut report = Report::new();
+        report.above("a drawing\n").add("solved", "solved", 0.5, "50 %").line("", "of two");
+        report.value("agents", 81);
+        assert_eq!(report.text(), "a drawing\nsolved  50 %\n        of two\n");
+        assert_eq!(report.json().unwrap(), "{\n  \"solved\": 0.5,\n  \"agents\": 81\n}\n");
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_read_them() {
+        assert_eq!(
+            [count(0), count(9999), count(31_250), count(1_234_567)],
+            ["0", "9999", "31,250", "1,234,567"]
+        );
+        assert_eq!(
+            [0.012_345, 1.0, 45.67, 1042.3, 12345.6].map(significant),
+            ["0.0123", "1.00", "45.7", "1042", "12,346"]
+        );
+        assert_eq!(
+            [0.0052, 1.25, 59.0, 61.0, 7322.0].map(duration),
+            ["5.20 ms", "1.2 s", "59 s", "1 min 01 s", "2 h 02 min"]
+        );
+        assert_eq!(percent(999, 1000), "99.90 % (999 of 1000)");
+    }
+
+    #[test]
+    fn a_number_that_is_none_becomes_null() {
+        assert_eq!(rounded(f64::NAN, 3), Value::Null);
+        assert_eq!(rounded(0.123_456, 3), Value::from(0.123));
+    }
+}

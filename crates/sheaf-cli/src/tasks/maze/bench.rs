@@ -1,0 +1,92 @@
+//! Mazes to measure by: steps of training, batches, single mazes of any size.
+
+use sheaf_admm::Result;
+use sheaf_admm::train::{AdamW, Trainable, clip_global_norm, ema_update};
+use sheaf_tasks::maze::carve::MazeShape;
+use sheaf_tasks::maze::data::{MazeSet, generate};
+use sheaf_tasks::maze::evaluate::{EvalOptions, Evaluator, evaluate};
+use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
+use sheaf_tasks::maze::model::Batch;
+use sheaf_tasks::maze::weights::MazeWeights;
+
+use super::data::default_min_path;
+use crate::args::BenchKind;
+use crate::tasks::{BenchRequest, Workload};
+
+const SEED: u64 = 1;
+
+pub(super) fn workload(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+    match kind {
+        BenchKind::Train => train(request),
+        BenchKind::Eval => eval(request),
+        BenchKind::Solve | BenchKind::Scaling => solve(request),
+    }
+}
+
+fn mazes(size: usize, count: usize) -> Result<MazeSet> {
+    generate(&MazeShape::new(size, size, default_min_path(size, size))?, SEED, count)
+}
+
+/// Whole updates of the published model: gradient, clipping, AdamW, running average.
+fn train(request: &BenchRequest) -> Result<Workload> {
+    // 27 is the mean of the published 15 to 40 iterations, rounded down.
+    let (k, batch, size) =
+        (request.iterations.unwrap_or(27), request.batch.unwrap_or(128), request.size.unwrap_or(19));
+    let mut experiment = MazeExperiment::default();
+    experiment.data.size = size;
+    experiment.data.min_path = default_min_path(size, size);
+    experiment.data.count = (2 * batch).max(256);
+    experiment.data.test_count = 1;
+    experiment.data.symmetries = batch.is_multiple_of(8);
+    experiment.train.batch = batch;
+    experiment.eval.larger = 0;
+    (experiment.iterations.train_min, experiment.iterations.train_max) = (k, k);
+    let options = experiment.train.options()?;
+    let mut task = MazeTask::new(experiment)?;
+    let agents = task.model().board(size, size)?.sheaf.agents();
+    let mut params = task.initial(SEED);
+    let (mut ema, mut grad) = (params.clone(), vec![0.0; params.len()]);
+    let (mut adam_m, mut adam_v) = (vec![0.0; params.len()], vec![0.0; params.len()]);
+    let mut step = 0;
+    let round = move || {
+        task.loss_and_grad(&params, SEED, step, &mut grad)?;
+        clip_global_norm(1.0, &mut grad);
+        step += 1;
+        let rate = options.schedule.at(step);
+        AdamW::default().update(rate, step, &grad, &mut params, &mut adam_m, &mut adam_v)?;
+        ema_update(options.ema, &params, &mut ema)
+    };
+    Ok(Workload { size, agents, iterations: k, batch, threads: None, round: Box::new(round) })
+}
+
+/// A batch on all cores, with the built-in weights.
+fn eval(request: &BenchRequest) -> Result<Workload> {
+    let (k, batch, size) =
+        (request.iterations.unwrap_or(100), request.batch.unwrap_or(128), request.size.unwrap_or(19));
+    let set = mazes(size, batch)?;
+    let MazeWeights { model, params, .. } = MazeWeights::builtin()?;
+    let agents = model.board(size, size)?.sheaf.agents();
+    let options = EvalOptions { iterations: k, settling: None, first_solve: false };
+    let round = move || evaluate(&model, &params, &set, &options, &|_| {}).map(|_| ());
+    Ok(Workload { size, agents, iterations: k, batch, threads: None, round: Box::new(round) })
+}
+
+/// One maze after the other on one core, each encoded, solved and decoded alone.
+fn solve(request: &BenchRequest) -> Result<Workload> {
+    let (k, batch, size) =
+        (request.iterations.unwrap_or(100), request.batch.unwrap_or(1), request.size.unwrap_or(19));
+    let set = mazes(size, batch)?;
+    let MazeWeights { model, params, .. } = MazeWeights::builtin()?;
+    let board = model.board(size, size)?;
+    let agents = board.sheaf.agents();
+    let options = EvalOptions { iterations: k, settling: None, first_solve: false };
+    let (mut encoded, mut worker) = (Batch::default(), Evaluator::default());
+    let round = move || {
+        (0..set.len()).try_for_each(|i| {
+            let (input, label) = (set.input(i), set.label(i));
+            encoded.encode(&model, &params, &board, input);
+            worker.run(&model, &params, &board, &encoded, 0, input, label, &options).map(|_| ())
+        })
+    };
+    Ok(Workload { size, agents, iterations: k, batch, threads: Some(1), round: Box::new(round) })
+}

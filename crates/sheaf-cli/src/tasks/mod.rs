@@ -1,0 +1,193 @@
+//! What the commands need to know about a task.
+//!
+//! A task is one folder here, one entry in [`ALL`], and one variant where a command has arguments of its own for
+//! each task ([`SolveTask`](crate::args::SolveTask) and [`DataTask`](crate::args::DataTask), with their jobs in
+//! `commands/`). Everything else goes through the trait.
+
+pub mod maze;
+
+use std::path::{Path, PathBuf};
+
+use sheaf_admm::params::ParamLayout;
+use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use crate::args::BenchKind;
+use crate::report::Report;
+
+/// All tasks.
+pub const ALL: [&dyn Task; 1] = [&maze::Maze];
+
+/// One task, as the commands see it.
+pub trait Task: Sync {
+    /// Its name in experiments, weights and arguments.
+    fn name(&self) -> &'static str;
+
+    /// The weights that ship with the program.
+    fn builtin(&self) -> Option<&'static [u8]>;
+
+    /// A run of the experiment `text`, which errors call `place`.
+    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared>;
+
+    /// How well weights solve the samples of a file.
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report>;
+
+    /// Every iteration of one solve.
+    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays>;
+
+    /// The model of an experiment (the published one without) with the authors' names of its parameters.
+    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel>;
+
+    /// Something to run again and again while its time is taken.
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload>;
+
+    /// Sizes that `bench scaling` goes through.
+    fn scaling_sizes(&self) -> &'static [usize];
+}
+
+impl std::fmt::Debug for dyn Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A run that is ready to start.
+pub struct Prepared {
+    /// Model and data.
+    pub model: Box<dyn Trainable>,
+    /// The experiment with every default written out.
+    pub config: String,
+    /// How to train.
+    pub options: TrainOptions,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+/// What to evaluate, and how.
+#[derive(Clone, Debug)]
+pub struct EvalRequest {
+    /// The samples.
+    pub data: PathBuf,
+    /// Iterations of every sample; the experiment's if not given.
+    pub iterations: Option<usize>,
+    /// Stop when settled, after at most so many.
+    pub settle_within: Option<usize>,
+    /// Look for the first solving iteration.
+    pub first_solve: bool,
+}
+
+/// What to trace.
+#[derive(Clone, Debug)]
+pub struct TraceRequest {
+    /// The samples.
+    pub data: PathBuf,
+    /// Which of them.
+    pub index: usize,
+    /// Iterations; the experiment's if not given.
+    pub iterations: Option<usize>,
+}
+
+/// Named arrays of a trace.
+#[derive(Debug, Default)]
+pub struct TraceArrays {
+    /// Numbers: name, shape, values.
+    pub floats: Vec<(&'static str, Vec<usize>, Vec<f32>)>,
+    /// Tokens: name, shape, values.
+    pub bytes: Vec<(&'static str, Vec<usize>, Vec<u8>)>,
+    /// What was found, for the report.
+    pub report: Report,
+}
+
+/// A model and what the authors call its parameters.
+#[derive(Debug)]
+pub struct AuthorsModel {
+    /// Names and shapes.
+    pub layout: ParamLayout,
+    /// The authors' name of every parameter, in the layout's order.
+    pub names: Vec<String>,
+    /// The experiment, TOML.
+    pub config: String,
+}
+
+/// The sizes of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct BenchRequest {
+    /// Iterations of a sample.
+    pub iterations: Option<usize>,
+    /// Samples in a batch.
+    pub batch: Option<usize>,
+    /// Size of a sample.
+    pub size: Option<usize>,
+}
+
+/// Something to run again and again while its time is taken.
+pub struct Workload {
+    /// Size of a sample.
+    pub size: usize,
+    /// Agents of a sample.
+    pub agents: usize,
+    /// Iterations of a sample.
+    pub iterations: usize,
+    /// Samples of a round.
+    pub batch: usize,
+    /// Threads it uses, where it does not use all.
+    pub threads: Option<usize>,
+    /// One round.
+    pub round: Box<dyn FnMut() -> Result<()>>,
+}
+
+/// Names of all tasks.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|task| task.name()).collect()
+}
+
+/// The task of that name; `place` says where the name stands.
+pub fn find(place: &str, name: &str) -> Result<&'static dyn Task> {
+    ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| {
+        let known: Vec<String> = names().iter().map(|n| format!("`{n}`")).collect();
+        Error::new(
+            ErrorKind::Unsupported,
+            place,
+            format!("a task: {}", known.join(", ")),
+            format!("`{name}`"),
+        )
+    })
+}
+
+/// Where weights come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Part of the program.
+    Builtin(&'static dyn Task, &'static [u8]),
+    /// A file.
+    File(PathBuf),
+}
+
+impl Source {
+    /// `builtin:TASK` or a path.
+    pub fn parse(text: &str) -> Result<Self> {
+        let Some(name) = text.strip_prefix("builtin:") else { return Ok(Self::File(text.into())) };
+        let shipped = || ALL.into_iter().filter_map(|task| Some((task, task.builtin()?)));
+        let found = shipped().find(|(task, _)| task.name() == name);
+        found.map(|(task, bytes)| Self::Builtin(task, bytes)).ok_or_else(|| {
+            let known: Vec<String> = shipped().map(|(task, _)| format!("builtin:{}", task.name())).collect();
+            Error::new(ErrorKind::Unsupported, "built-in weights", known.join(" or "), text)
+                .hint("weights in a file are named by its path")
+        })
+    }
+
+    /// Reads the weights.
+    pub fn open(&self) -> Result<WeightsFile> {
+        match self {
+            Self::Builtin(task, bytes) => WeightsFile::parse(&format!("builtin:{}", task.name()), *bytes),
+            Self::File(path) => WeightsFile::read(path),
+        }
+    }
+
+    /// Reads the weights and finds their task.
+    pub fn open_with_task(&self) -> Result<(WeightsFile, &'static dyn Task)> {
+        let weights = self.open()?;
+        let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
+        Ok((weights, task))
+    }
+}
