@@ -144,9 +144,10 @@ fn draw_where(
     collect(kept)
 }
 
+type Part = fn(&mut Stream) -> Drawn;
+
 /// Of 10,000 lines of the published data, how many are of each part.
-const PARTS: [(u32, fn(&mut Stream) -> Drawn); 4] =
-    [(5_239, full), (1_752, minimal), (618, singles), (2_391, cyclic)];
+const PARTS: [(u32, Part); 4] = [(5_239, full), (1_752, minimal), (618, singles), (2_391, cyclic)];
 
 fn any(stream: &mut Stream) -> Drawn {
     PARTS[weighted(&PARTS.map(|p| p.0), stream)].1(stream)

@@ -13,13 +13,17 @@
 //! | [`solver`] | exact search: no solution, one, or more |
 //! | [`generate`] | puzzles of five kinds, the same for the same seed |
 //! | [`data`], [`csv`] | sets of puzzles; files of puzzles, one a line |
+//! | [`views`] | what each agent sees, and 27 agents' cells as one board |
+//! | [`model`] | encoder, ADMM, decoder |
 //! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
 
 pub mod augment;
 pub mod csv;
 pub mod data;
 pub mod generate;
+pub mod model;
 pub mod solver;
+pub mod views;
 
 /// Cells of a board.
 pub const CELLS: usize = 81;
