@@ -3,3 +3,4 @@
 pub mod config;
 pub mod maze;
 pub mod npz;
+pub mod sudoku;

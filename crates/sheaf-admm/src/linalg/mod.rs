@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod aligned;
+pub mod cells;
 pub mod cholesky;
 pub(crate) mod diagonal_prox;
 pub mod envelope;
@@ -14,4 +15,5 @@ pub mod simd;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]
 mod stack_avx512;
+pub mod tile_prox;
 pub mod vector;

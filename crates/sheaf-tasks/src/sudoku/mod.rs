@@ -1,0 +1,63 @@
+//! Sudoku: 27 agents, one for every row, column and box, and 81 cells that three of them must agree on.
+//!
+//! A board is 81 bytes in reading order: 0 for a blank, else the digit. Cell `9·row + column` belongs to three units:
+//!
+//! | unit | number | position of the cell in it |
+//! | --- | --- | --- |
+//! | row | `row` | `column` |
+//! | column | `9 + column` | `row` |
+//! | box | `18 + 3·(row / 3) + column / 3` | `3·(row % 3) + column % 3` |
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`solver`] | exact search: no solution, one, or more |
+//! | [`generate`] | puzzles of five kinds, the same for the same seed |
+//! | [`data`], [`csv`] | sets of puzzles; files of puzzles, one a line |
+//! | [`views`] | what each agent sees, and 27 agents' cells as one board |
+//! | [`model`] | encoder, ADMM, decoder |
+//! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
+
+pub mod augment;
+pub mod csv;
+pub mod data;
+pub mod generate;
+pub mod model;
+pub mod solver;
+pub mod views;
+
+/// Cells of a board.
+pub const CELLS: usize = 81;
+/// A cell without a digit.
+pub const BLANK: u8 = 0;
+/// Tokens a cell can be predicted as; 0 is never right.
+pub const CLASSES: usize = 10;
+/// Rows, columns and boxes; one agent each.
+pub const UNITS: usize = 27;
+
+/// A board: 0 for a blank, else the digit.
+pub type Grid = [u8; CELLS];
+
+/// The three units of a cell and the cell's position in each.
+#[inline]
+pub const fn units(cell: usize) -> [(usize, usize); 3] {
+    let (row, column) = (cell / 9, cell % 9);
+    [(row, column), (9 + column, row), (18 + row / 3 * 3 + column / 3, row % 3 * 3 + column % 3)]
+}
+
+/// The nine cells of each unit, in order of their positions.
+pub const UNIT_CELLS: [[u8; 9]; UNITS] = unit_cells();
+
+const fn unit_cells() -> [[u8; 9]; UNITS] {
+    let mut all = [[0; 9]; UNITS];
+    let mut cell = 0;
+    while cell < CELLS {
+        let three = units(cell);
+        let mut k = 0;
+        while k < 3 {
+            all[three[k].0][three[k].1] = cell as u8;
+            k += 1;
+        }
+        cell += 1;
+    }
+    all
+}

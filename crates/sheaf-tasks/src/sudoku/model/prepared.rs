@@ -1,0 +1,63 @@
+//! What depends on the parameters alone: computed once per optimiser step, read by every tile.
+
+use sheaf_admm::Real;
+use sheaf_admm::linalg::aligned::AlignedVec;
+use sheaf_admm::linalg::cells::Triple;
+
+use super::cayley::Cayley;
+use super::consensus::Consensus;
+use super::maps::{Stack, StackGrad};
+use super::{MapKind, SudokuModel};
+use crate::sudoku::views::triples;
+
+/// The shared maps, the penalty and the places of the cells.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared<T: Copy + Default> {
+    pub(super) stack: Stack<T>,
+    pub(super) rho: T,
+    cayley: Cayley<T>,
+    orthogonal: AlignedVec<T>, // [m, d_v]
+    triples: Vec<Triple>,
+}
+
+impl SudokuModel {
+    /// Prepares for these parameters.
+    pub fn prepare<T: Real>(&self, params: &[T], p: &mut Prepared<T>) {
+        let d_v = self.config.d_v;
+        p.rho = self.rho(params).0;
+        if p.triples.is_empty() {
+            p.triples = triples(self.config.d_e);
+        }
+        let maps = &params[self.maps.clone()];
+        if self.checked.maps == MapKind::Orthonormal {
+            p.orthogonal.ensure(d_v * d_v);
+            p.cayley.forward(d_v, maps, &mut p.orthogonal);
+            p.stack.prepare(&p.orthogonal[..d_v * d_v], d_v);
+        } else {
+            p.stack.prepare(maps, d_v);
+        }
+    }
+
+    /// Adjoint of [`prepare`](Self::prepare) as far as the maps go: adds to `d_params`.
+    pub(super) fn prepare_vjp<T: Real>(&self, p: &mut Prepared<T>, d: &mut StackGrad<T>, d_params: &mut [T]) {
+        let d_v = self.config.d_v;
+        let d_maps = &mut d_params[self.maps.clone()];
+        if self.checked.maps == MapKind::Orthonormal {
+            p.cayley.vjp(d_v, &d.g, d_maps);
+        } else {
+            sheaf_admm::linalg::vector::add(d_maps, &d.g);
+            p.stack.gram_vjp(&d.c, d_maps);
+        }
+    }
+
+    /// The consensus step.
+    pub(super) fn consensus<'a, T: Real>(&self, p: &'a Prepared<T>) -> Consensus<'a, T> {
+        Consensus {
+            triples: &p.triples,
+            d_e: self.config.d_e,
+            gamma: T::from_f64(self.config.gamma),
+            rho: p.rho,
+            steps: if self.checked.maps == MapKind::Orthonormal { 0 } else { self.config.cg_steps },
+        }
+    }
+}
