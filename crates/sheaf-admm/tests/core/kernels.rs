@@ -1,5 +1,6 @@
 //! The f32 kernels, hand-written for some shapes, against the same products in f64.
 
+use sheaf_admm::linalg::stack::order_by_view;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_testkit::{TestRng, assert_close_max};
 
@@ -69,12 +70,19 @@ fn f32_products_of_every_shape_are_those_of_f64() {
             let inputs = (narrow(&table), narrow(&own), narrow(&z), narrow(&s), narrow(&r));
             let (table32, own32, z32, s32, r32) = &inputs;
             let one = u.d_v * u.ld;
-            let kinds: [(&str, Maps<'_, f64>, Maps<'_, f32>); 3] = [
+            let (mut order, mut counts) = (vec![0; index.len()], [0; 4]);
+            order_by_view(&index, 3, &mut counts, &mut order);
+            let kinds: [(&str, Maps<'_, f64>, Maps<'_, f32>); 4] = [
                 ("shared", Maps::Shared(&table[..one]), Maps::Shared(&table32[..one])),
                 (
                     "table",
-                    Maps::Table { stacks: &table, index: &index },
-                    Maps::Table { stacks: table32, index: &index },
+                    Maps::Table { stacks: &table, index: &index, order: &[] },
+                    Maps::Table { stacks: table32, index: &index, order: &[] },
+                ),
+                (
+                    "table by view",
+                    Maps::Table { stacks: &table, index: &index, order: &[] },
+                    Maps::Table { stacks: table32, index: &index, order: &order },
                 ),
                 ("per agent", Maps::PerAgent(&own), Maps::PerAgent(own32)),
             ];
