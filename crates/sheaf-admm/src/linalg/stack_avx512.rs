@@ -155,12 +155,13 @@ unsafe fn project_shape<const LV: usize, const DV: usize>(
 ) {
     let len = columns::<DV>(&table) * LV * 16;
     let (z, y) = (z.as_ptr(), y.as_mut_ptr());
-    // SAFETY: `check` and `place` hold for every view and agent.
     by_pairs!(
         table,
+        // SAFETY: `check` and `place` hold for every view and agent.
         |agents, view| unsafe {
             project_some::<LV, DV, 1>(&table, agents, stacks.as_ptr().add(place(view, views, len)), z, y);
         },
+        // SAFETY: as above.
         unsafe {
             project_some::<LV, DV, 2>(&table, agents, stacks.as_ptr().add(place(view, views, len)), z, y);
         }
