@@ -3,7 +3,6 @@
 //! The structs here are raw: every word and number as given. [`Cli::check`] turns them into [`Job`]s or says what is
 //! wrong before anything is done.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -97,8 +96,8 @@ Examples:
   sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
   sheaf train --resume --out runs/maze
 
-Ctrl-C saves a checkpoint and exits; --resume continues to the same bits. The weights are RUN_DIR/best.safetensors
-and RUN_DIR/final.safetensors.";
+Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
+The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
 
 /// `sheaf train`.
 #[derive(Debug, Args)]
@@ -119,8 +118,8 @@ pub struct TrainArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Threads; one per core if not given. Their number does not change the result
-    #[arg(long)]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "T", value_parser = positive)]
+    pub threads: Option<usize>,
     /// What follows a loss that is not a finite number, instead of the experiment's choice
     #[arg(long, value_enum)]
     pub on_nan: Option<OnNanArg>,
@@ -151,27 +150,28 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE.npz")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
-    #[arg(long, value_name = "K", conflicts_with = "until_settled")]
-    pub iterations: Option<NonZeroUsize>,
-    /// Stop each sample when it has settled: for 5 iterations in a row z moved less than 1 % of the fastest so far
+    #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
+    pub iterations: Option<usize>,
+    /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
+    /// before
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle
-    #[arg(long, value_name = "K", default_value = "400", requires = "until_settled")]
-    pub max_iterations: NonZeroUsize,
+    #[arg(long, value_name = "K", value_parser = positive, default_value = "400", requires = "until_settled")]
+    pub max_iterations: usize,
     /// Do not look for the first solving iteration: faster
     #[arg(long)]
     pub no_first_solve: bool,
     /// Threads; one per core if not given
-    #[arg(long)]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "T", value_parser = positive)]
+    pub threads: Option<usize>,
 }
 
 const TRACE_EXAMPLES: &str = "\
 Example:
   sheaf trace --weights builtin:maze --data test.npz --index 0 --iterations 100 --out trace.safetensors
 
-The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], consistency [K] and logits [K, N, …].";
+The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], consistency [K] and logits.";
 
 /// `sheaf trace`.
 #[derive(Debug, Args)]
@@ -186,8 +186,8 @@ pub struct TraceArgs {
     #[arg(long, value_name = "I", default_value_t = 0)]
     pub index: usize,
     /// Iterations; the experiment's number if not given
-    #[arg(long, value_name = "K")]
-    pub iterations: Option<NonZeroUsize>,
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub iterations: Option<usize>,
     /// The file to write
     #[arg(long, value_name = "T.safetensors")]
     pub out: PathBuf,
@@ -197,7 +197,7 @@ const IMPORT_EXAMPLES: &str = "\
 Example:
   sheaf import --task maze --from params.safetensors --out weights.safetensors
 
-Names may stand alone or after param/, params/ or ema_params/; where several are there, the running average is taken.";
+Names may stand alone or after param/, params/ or ema_params/; the running average is preferred.";
 
 /// `sheaf import`.
 #[derive(Debug, Args)]
@@ -235,17 +235,17 @@ pub struct BenchArgs {
     #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
     pub task: String,
     /// Iterations of a sample
-    #[arg(long, value_name = "K")]
-    pub iterations: Option<NonZeroUsize>,
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub iterations: Option<usize>,
     /// Samples in a batch
-    #[arg(long, value_name = "B")]
-    pub batch: Option<NonZeroUsize>,
+    #[arg(long, value_name = "B", value_parser = positive)]
+    pub batch: Option<usize>,
     /// Size of a sample; with scaling, the largest
     #[arg(long, value_name = "N")]
     pub size: Option<usize>,
     /// Threads; one per core if not given
-    #[arg(long, value_name = "T")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "T", value_parser = positive)]
+    pub threads: Option<usize>,
     /// How long to measure each row
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
@@ -262,6 +262,15 @@ pub enum BenchKind {
     Solve,
     /// Solving ever larger samples, and with ever more iterations
     Scaling,
+}
+
+/// A count of which there must be some.
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected 1 or more".into()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("expected a whole number, 1 or more".into()),
+    }
 }
 
 impl Cli {

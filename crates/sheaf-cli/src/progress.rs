@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -75,5 +76,41 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// A sign of life for work that cannot be counted; it too appears only when the work turns out to be long.
+#[derive(Debug)]
+pub struct Waiting {
+    bar: ProgressBar,
+    _done: Sender<()>,
+}
+
+impl Waiting {
+    /// Waits for `what`, until it is dropped.
+    pub fn new(what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {spinner} {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(what);
+        let (done, over) = channel::<()>();
+        let later = bar.clone();
+        std::thread::spawn(move || {
+            // The other end is dropped when the work is over.
+            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
+                && std::io::stderr().is_terminal()
+            {
+                later.set_draw_target(ProgressDrawTarget::stderr());
+                later.enable_steady_tick(Duration::from_millis(100));
+            }
+        });
+        Self { bar, _done: done }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }

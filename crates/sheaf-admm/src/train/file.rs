@@ -13,6 +13,9 @@ pub fn io_error(path: &Path, expected: &str, error: &io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             out.hint("the disk is full: free some space and run again; nothing that was there before is lost")
         }
+        io::ErrorKind::FileTooLarge => {
+            out.hint("a limit of the shell or the disk allows no larger file; nothing that was there is lost")
+        }
         io::ErrorKind::NotFound => out.hint("check the path"),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             out.hint("check the permissions of the file and of its directory")

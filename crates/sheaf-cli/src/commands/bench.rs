@@ -1,6 +1,5 @@
 //! `sheaf bench`: samples per second, nanoseconds per agent and iteration, and memory, on this machine.
 
-use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ pub struct Bench {
     task: &'static dyn Task,
     kind: Option<BenchKind>,
     request: BenchRequest,
-    threads: Option<NonZeroUsize>,
+    threads: Option<usize>,
     seconds: f64,
 }
 
@@ -45,11 +44,7 @@ impl Bench {
         if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
         }
-        let request = BenchRequest {
-            iterations: args.iterations.map(NonZeroUsize::get),
-            batch: args.batch.map(NonZeroUsize::get),
-            size: args.size,
-        };
+        let request = BenchRequest { iterations: args.iterations, batch: args.batch, size: args.size };
         let task = tasks::find("--task", &args.task)?;
         Ok(Self { task, kind: args.kind, request, threads: args.threads, seconds: args.seconds })
     }

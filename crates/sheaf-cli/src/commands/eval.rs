@@ -1,7 +1,5 @@
 //! `sheaf eval`: how well weights solve a data set.
 
-use std::num::NonZeroUsize;
-
 use sheaf_admm::Result;
 
 use super::{Ending, Job, use_threads};
@@ -13,7 +11,7 @@ use crate::tasks::{EvalRequest, Source};
 pub struct Eval {
     weights: Source,
     request: EvalRequest,
-    threads: Option<NonZeroUsize>,
+    threads: Option<usize>,
 }
 
 impl Eval {
@@ -21,8 +19,8 @@ impl Eval {
     pub fn check(args: EvalArgs) -> Result<Self> {
         let request = EvalRequest {
             data: args.data,
-            iterations: args.iterations.map(NonZeroUsize::get),
-            settle_within: args.until_settled.then_some(args.max_iterations.get()),
+            iterations: args.iterations,
+            settle_within: args.until_settled.then_some(args.max_iterations),
             first_solve: !args.no_first_solve,
         };
         Ok(Self { weights: Source::parse(&args.weights)?, request, threads: args.threads })

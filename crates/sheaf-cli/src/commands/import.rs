@@ -6,7 +6,7 @@ use safetensors::tensor::Dtype;
 use sheaf_admm::train::{Precision, TensorFile, WeightsMeta, save_weights};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use super::{Ending, Job, check_parent};
+use super::{Ending, Job, check_out};
 use crate::args::ImportArgs;
 use crate::report::{Report, count};
 use crate::tasks::{self, AuthorsModel, Task};
@@ -26,7 +26,7 @@ pub struct Import {
 impl Import {
     /// Checks what was typed.
     pub fn check(args: ImportArgs) -> Result<Self> {
-        check_parent(&args.out)?;
+        check_out(&args.out)?;
         let task = tasks::find("--task", &args.task)?;
         Ok(Self { task, from: args.from, experiment: args.experiment, out: args.out })
     }

@@ -106,8 +106,10 @@ fn record_text(record: &Value) -> String {
     }
     for (key, value) in map {
         for item in value.as_array().into_iter().flatten() {
-            let pairs = item.as_object().into_iter().flatten().map(|(k, v)| format!("{k} {}", plain(v)));
-            text += &format!("{key}: {}\n", pairs.collect::<Vec<_>>().join(", "));
+            let mut pairs: Vec<_> = item.as_object().into_iter().flatten().collect();
+            pairs.sort_by_key(|(k, _)| (*k != "step", *k != "samples"));
+            let told: Vec<String> = pairs.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
+            text += &format!("{key}: {}\n", told.join(", "));
         }
     }
     text

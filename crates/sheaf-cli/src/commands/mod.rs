@@ -18,7 +18,6 @@ pub use solve::Solve;
 pub use trace::Trace;
 pub use train::Train;
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -47,25 +46,28 @@ pub trait Job: std::fmt::Debug {
 }
 
 /// Sets the number of threads for everything that follows.
-fn use_threads(threads: Option<NonZeroUsize>) -> Result<()> {
+fn use_threads(threads: Option<usize>) -> Result<()> {
     let Some(threads) = threads else { return Ok(()) };
     rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.get())
+        .num_threads(threads)
         .build_global()
         .map_err(|e| Error::new(ErrorKind::Unsupported, "--threads", "threads the system can start", e))
 }
 
 /// Checks early, before hours of work, that a file can be written where it is wanted.
-pub(crate) fn check_parent(path: &Path) -> Result<()> {
+///
+/// Files are written beside their place and renamed into it. A device must not be replaced by a file like that.
+pub(crate) fn check_out(path: &Path) -> Result<()> {
+    let place = path.display().to_string();
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if parent.is_dir() {
-        return Ok(());
+    if !parent.is_dir() {
+        let got = format!("no folder {}", parent.display());
+        return Err(Error::new(ErrorKind::Io, place, "a place in a folder that exists", got)
+            .hint(format!("mkdir -p {}", parent.display())));
     }
-    Err(Error::new(
-        ErrorKind::Io,
-        path.display().to_string(),
-        "a place in a folder that exists",
-        format!("no folder {}", parent.display()),
-    )
-    .hint(format!("mkdir -p {}", parent.display())))
+    if path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file()) {
+        let got = if path.is_dir() { "a folder" } else { "a device" };
+        return Err(Error::new(ErrorKind::Unsupported, place, "the name of a file", got));
+    }
+    Ok(())
 }

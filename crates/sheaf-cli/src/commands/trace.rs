@@ -1,15 +1,15 @@
 //! `sheaf trace`: every iteration of one solve, as a file of arrays.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use sheaf_admm::train::file::write_whole;
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use super::{Ending, Job, check_parent};
+use super::{Ending, Job, check_out};
 use crate::args::TraceArgs;
+use crate::progress::Waiting;
 use crate::tasks::{Source, TraceRequest};
 
 /// A solve to write down.
@@ -23,8 +23,8 @@ pub struct Trace {
 impl Trace {
     /// Checks what was typed.
     pub fn check(args: TraceArgs) -> Result<Self> {
-        check_parent(&args.out)?;
-        let iterations = args.iterations.map(NonZeroUsize::get);
+        check_out(&args.out)?;
+        let iterations = args.iterations;
         let request = TraceRequest { data: args.data, index: args.index, iterations };
         Ok(Self { weights: Source::parse(&args.weights)?, request, out: args.out })
     }
@@ -33,6 +33,7 @@ impl Trace {
 impl Job for Trace {
     fn run(&self) -> Result<Ending> {
         let (weights, task) = self.weights.open_with_task()?;
+        let waiting = Waiting::new("tracing");
         let arrays = task.trace(&weights, &self.request)?;
         let about = HashMap::from([
             ("format".to_string(), "sheaf-admm trace".to_string()),
@@ -53,6 +54,7 @@ impl Job for Trace {
         });
         let views: Vec<_> = views.collect::<Result<_>>()?;
         write_whole(&self.out, &serialize(views, Some(about)).map_err(failed)?)?;
+        drop(waiting);
         let mut report = arrays.report;
         let named: Vec<String> = all.iter().map(|(name, _, shape, _)| format!("{name} {shape:?}")).collect();
         report.add("arrays", "arrays", named.clone(), named.join(", ")).written(&self.out);

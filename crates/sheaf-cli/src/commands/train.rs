@@ -1,6 +1,5 @@
 //! `sheaf train`: from an experiment file to weights, with a bar to watch; Ctrl-C saves and leaves.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +25,7 @@ pub struct Train {
     out: PathBuf,
     resume: bool,
     overrides: Vec<String>,
-    threads: Option<NonZeroUsize>,
+    threads: Option<usize>,
 }
 
 impl Train {

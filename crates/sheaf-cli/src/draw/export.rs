@@ -1,8 +1,8 @@
 //! Pictures as files: the ending of the name says which kind.
 
-use std::fs;
 use std::path::Path;
 
+use sheaf_admm::train::file::write_whole;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::gif::{self, Timing};
@@ -11,15 +11,7 @@ use super::{Frame, Scene, canvas, png, svg};
 /// Writes frames to a `.png` (the last), `.gif` or `.svg` (all of them) file, beside its place first.
 pub fn write(path: &Path, scene: &Scene, frames: &[Frame]) -> Result<()> {
     let bytes = render(path, scene, frames)?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    fs::write(partial, bytes).and_then(|()| fs::rename(partial, path)).map_err(|e| {
-        // What could not be finished is of no use; a failure to remove it changes nothing about the error.
-        let _ = fs::remove_file(partial);
-        Error::new(ErrorKind::Io, path.display().to_string(), "a file that can be written", e)
-            .hint("check that the folder exists, may be written to and has space left")
-    })
+    write_whole(path, &bytes)
 }
 
 /// Checks early, before anything is computed, that a name ends in a kind of picture that can be written.
@@ -44,7 +36,8 @@ fn kind(path: &Path) -> Result<Kind> {
             path.display().to_string(),
             "a name ending in .png, .gif or .svg",
             if ending.is_empty() { "no ending".into() } else { format!(".{ending}") },
-        )),
+        )
+        .hint(".png is a picture, .gif an animation, .svg vectors")),
     }
 }
 

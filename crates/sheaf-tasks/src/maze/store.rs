@@ -51,7 +51,8 @@ fn tokens(file: &Npz, name: &str) -> Result<([usize; 3], Vec<u8>)> {
     let got = format!("{} {:?}", array.values().dtype(), array.shape());
     let shape = <[usize; 3]>::try_from(array.shape()).ok().filter(|s| !s.contains(&0));
     let Some(shape) = shape else {
-        return Err(Error::new(ErrorKind::Shape, place, "uint8 [mazes, height, width], none of them 0", got));
+        return Err(Error::new(ErrorKind::Shape, place, "uint8 [mazes, height, width], none of them 0", got)
+            .hint("one picture of tokens per maze, as `sheaf data maze` writes them"));
     };
     match array.into_values() {
         Values::U8(values) => Ok((shape, values)),

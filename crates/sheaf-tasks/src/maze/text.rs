@@ -116,6 +116,7 @@ pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
             tokens.push(token(c).ok_or_else(|| {
                 let place = format!("{place}, line {}, column {}", first + row + 1, indent + column + 1);
                 Error::new(ErrorKind::Malformed, place, "#, space, ., S or G", format_args!("{c:?}"))
+                    .hint("# for walls, spaces or dots for open pixels, S for the start, G for the goal")
             })?);
         }
         tokens.resize((row + 1) * width, EMPTY);

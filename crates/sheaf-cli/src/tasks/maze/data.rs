@@ -12,8 +12,8 @@ use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
 use sheaf_tasks::maze::suite;
 use sheaf_tasks::maze::text::TRAINED_SIZE;
 
-use crate::commands::check_parent;
-use crate::progress::Bar;
+use crate::commands::check_out;
+use crate::progress::{Bar, Waiting};
 use crate::report::{Report, count};
 
 const EXAMPLES: &str = "\
@@ -22,9 +22,9 @@ Examples:
   sheaf data maze --size 37 --count 1000 --out large.npz
   sheaf data maze --suite --out mazes/
 
-Arrays `inputs` and `labels`, uint8 [n, height, width]: 1 wall, 2 empty, 3 start, 4 goal, and in labels 5 path.
-No maze is a rotation or reflection of another one of the set. With seed 0 and 1000 mazes of size 19 the set is the
-test set of experiments/maze.toml.";
+Arrays `inputs` and `labels`, uint8 [n, height, width]: 1 wall, 2 empty, 3 start, 4 goal, 5 path.
+No maze is a rotation or reflection of another one of the set.
+1000 mazes of size 19 and seed 0 are the test set of experiments/maze.toml.";
 
 /// What can be typed.
 #[derive(Debug, Args)]
@@ -99,12 +99,7 @@ impl Data {
         if count == 0 {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more mazes", count));
         }
-        if args.out.is_dir() {
-            let place = args.out.display().to_string();
-            return Err(Error::new(ErrorKind::Unsupported, place, "the name of a file", "a folder")
-                .hint("for example --out mazes/test.npz"));
-        }
-        check_parent(&args.out)?;
+        check_out(&args.out)?;
         Ok(Self::One { shape, count, seed: args.seed, exclude: args.exclude, out: args.out })
     }
 
@@ -124,8 +119,10 @@ fn one(shape: &MazeShape, wanted: usize, seed: u64, exclude: Option<&Path>, out:
         Some(path) => MazeSet::read(path)?.keys(),
         None => HashSet::new(),
     };
+    let waiting = Waiting::new("drawing mazes");
     let set = generate_distinct(shape, seed, wanted, &mut taken)?;
     set.write(out)?;
+    drop(waiting);
     let (h, w) = (set.height, set.width);
     let mut report = Report::new();
     report.add("samples", "mazes", set.len(), format!("{} of {h} × {w} pixels", count(set.len())));

@@ -1,7 +1,6 @@
 //! `sheaf solve maze`: a maze typed, painted or drawn at random, solved by agents that each see 3 × 3 pixels of it.
 
 use std::io::Read;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,8 +17,10 @@ use sheaf_tasks::maze::weights::MazeWeights;
 
 use super::data::default_min_path;
 use super::story::{Film, Story};
-use crate::commands::check_parent;
+use crate::args::positive;
+use crate::commands::check_out;
 use crate::draw::{export, png};
+use crate::progress::{Bar, Waiting};
 use crate::report::Report;
 use crate::tasks::Source;
 
@@ -53,8 +54,8 @@ pub struct SolveArgs {
     #[arg(long, conflicts_with = "file")]
     pub seed: Option<u64>,
     /// Run exactly so many iterations instead of stopping when the agents have settled
-    #[arg(long, value_name = "K")]
-    pub iterations: Option<NonZeroUsize>,
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub iterations: Option<usize>,
     /// Show the path forming, iteration by iteration
     #[arg(long)]
     pub animate: bool,
@@ -100,11 +101,11 @@ impl Solve {
         };
         if let Some(out) = &args.out {
             export::check_name(out)?;
-            check_parent(out)?;
+            check_out(out)?;
         }
         Ok(Self {
             from,
-            iterations: args.iterations.map(NonZeroUsize::get),
+            iterations: args.iterations,
             animate: args.animate && !json,
             out: args.out,
             heat: args.heat,
@@ -124,14 +125,18 @@ impl Solve {
         };
         let mut film = Film::new(&maze, &options, self.heat);
         let mut distances = Vec::new();
+        let bar = Bar::new("solving", options.iterations as u64);
         let start = Instant::now();
         let watched = watch(&model, &params, &board, &maze.tokens, &maze.label, &options, &mut |moment| {
             distances.push(moment.distances);
+            bar.add(1);
             film.record(&board.grid, moment);
         })?;
         let seconds = start.elapsed().as_secs_f64();
+        bar.clear();
         film.finish(&watched);
         if let Some(out) = &self.out {
+            let _waiting = Waiting::new("drawing");
             film.write(out, &maze, self.animate)?;
         }
         if self.animate {

@@ -94,9 +94,9 @@ impl Film {
     pub(super) fn play(&self, maze: &MazeInput) -> Result<()> {
         let style = style(maze.width);
         let lines = style.lines(maze.height) + 1;
-        let rows = terminal_size::terminal_size().map_or(0, |(_, rows)| usize::from(rows.0));
-        if !std::io::stdout().is_terminal() || lines > rows {
-            eprintln!("note: too large for this terminal to animate; --out FILE.gif writes an animation");
+        let fits = terminal().is_some_and(|(columns, rows)| maze.width <= columns && lines <= rows);
+        if !std::io::stdout().is_terminal() || !fits {
+            eprintln!("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
             return Ok(());
         }
         let unjudged = Scene::new(&maze.tokens, maze.height, maze.width, None)?;
@@ -117,6 +117,11 @@ fn scene(maze: &MazeInput) -> Result<Scene<'_>> {
     Scene::new(&maze.tokens, maze.height, maze.width, Some(&maze.label))
 }
 
+/// Columns and rows of the terminal, if there is one.
+fn terminal() -> Option<(usize, usize)> {
+    terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
+}
+
 fn style(width: usize) -> Style {
     Style::detect(width)
 }
@@ -134,8 +139,15 @@ impl Story<'_> {
     pub(super) fn report(&self, film: &Film, seconds: f64) -> Result<Report> {
         let (maze, watched) = (self.maze, self.watched);
         let mut report = Report::new();
-        if let Some(frame) = film.last() {
-            report.above(maze_terminal::render(&scene(maze)?, &frame, style(maze.width))?).above("\n");
+        let (style, columns) = (style(maze.width), terminal().map_or(usize::MAX, |(columns, _)| columns));
+        match film.last() {
+            Some(_) if style != Style::Ascii && maze.width > columns => {
+                report.line("drawing", "too wide for this terminal; --out FILE.png writes a picture");
+            }
+            Some(frame) => {
+                report.above(maze_terminal::render(&scene(maze)?, &frame, style)?).above("\n");
+            }
+            None => {}
         }
         report.line("maze", format!("{}, {} × {} pixels", self.title, maze.height, maze.width));
         let (score, d) = (&watched.score, &watched.distances);

@@ -1,0 +1,113 @@
+//! From data to trained weights and back out, as a user would go.
+
+use sheaf_admm::train::TensorFile;
+use sheaf_tasks::maze::data::MazeSet;
+use sheaf_tasks::maze::experiment::MazeExperiment;
+use sheaf_tasks::maze::model::MazeModel;
+
+use super::support::{TINY, file, json, ok};
+
+#[test]
+fn data_train_resume_eval_trace_inspect_import() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    file(here, "tiny.toml", TINY);
+
+    let drawn = json(here, "data maze --size 7 --width 9 --count 12 --min-path 4 --seed 9 --out mazes.npz");
+    assert_eq!((drawn["samples"].as_u64(), drawn["width"].as_u64()), (Some(12), Some(9)));
+    let set = MazeSet::read(&here.join("mazes.npz")).unwrap();
+    assert_eq!((set.len(), set.height, set.width), (12, 7, 9));
+    assert_eq!(set.keys().len(), 12, "no maze is a variant of another");
+    json(
+        here,
+        "data maze --size 7 --width 9 --count 12 --min-path 4 --seed 9 --exclude mazes.npz --out b.npz",
+    );
+    let other = MazeSet::read(&here.join("b.npz")).unwrap();
+    assert!(other.keys().is_disjoint(&set.keys()), "the same seed, but nothing of the excluded file");
+
+    let trained = json(here, "train tiny.toml --out run --threads 1");
+    assert_eq!((trained["step"].as_u64(), trained["interrupted"].as_bool()), (Some(20), Some(false)));
+    assert!(trained["eval"]["solved"].is_number() && trained["loss"].is_number());
+    let names = ["config.toml", "metrics.jsonl", "best.safetensors", "final.safetensors", "checkpoints"];
+    names.iter().for_each(|name| assert!(here.join("run").join(name).exists(), "{name}"));
+    let metrics = std::fs::read_to_string(here.join("run/metrics.jsonl")).unwrap();
+    assert!(metrics.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()));
+    // What is finished stays finished.
+    let again = json(here, "train --resume --out run");
+    assert_eq!(again["step"].as_u64(), Some(20));
+
+    let eval = json(here, "eval --weights run/final.safetensors --data mazes.npz");
+    for key in ["solved", "valid", "accuracy", "cell_accuracy", "samples_per_s", "peak_rss_mb", "ever_solved"]
+    {
+        assert!(eval[key].is_number(), "{key}: {eval}");
+    }
+    assert_eq!((eval["samples"].as_u64(), eval["iterations"].as_f64()), (Some(12), Some(5.0)));
+    let settled = json(
+        here,
+        "eval --weights run/final.safetensors --data mazes.npz --until-settled --max-iterations 60 --no-first-solve",
+    );
+    assert!(settled["iterations"].as_f64().unwrap() <= 60.0 && settled["ever_solved"].is_null());
+
+    let traced =
+        "trace --weights run/final.safetensors --data mazes.npz --index 3 --iterations 6 --out t.safetensors";
+    assert_eq!(json(here, traced)["agents"].as_u64(), Some(12));
+    let trace = TensorFile::read(&here.join("t.safetensors")).unwrap();
+    let shape = |name: &str| trace.info(name).unwrap().1.to_vec();
+    assert_eq!([shape("x"), shape("z"), shape("u")], [[6, 12, 4], [6, 12, 4], [6, 12, 4]]);
+    assert_eq!([shape("primal"), shape("dual")], [[6, 12], [6, 12]]);
+    assert_eq!((shape("consistency"), shape("logits")), (vec![6], vec![6, 12, 3, 3, 6]));
+
+    let shown = ok(here, "inspect run/best.safetensors");
+    assert!(shown.contains("d_v = 4") && shown.contains("decoder/out/kernel") && shown.contains("history:"));
+    let checkpoint = json(here, "inspect run/checkpoints/step-00000020.safetensors");
+    assert_eq!((checkpoint["kind"].as_str(), checkpoint["step"].as_u64()), (Some("checkpoint"), Some(20)));
+}
+
+#[test]
+fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    let model = MazeModel::new(MazeExperiment::default().model).unwrap();
+    let params: Vec<f32> = model.init(4);
+    let average: Vec<f32> = params.iter().map(|p| p + 1.0).collect();
+    for (file, groups) in [
+        ("alone", vec![("", &params)]),
+        ("param", vec![("param/", &params)]),
+        ("both", vec![("params/", &average), ("ema_params/", &params)]),
+    ] {
+        let entries = model.layout().entries();
+        let mut tensors = Vec::new();
+        for (prefix, values) in groups {
+            for entry in entries {
+                let bytes: Vec<u8> =
+                    values[entry.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
+                let name = format!("{prefix}{}", model.authors_name(&entry.name).unwrap());
+                tensors.push((name, entry.shape.clone(), bytes));
+            }
+        }
+        use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
+        let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
+        serialize_to_file(views, None, &here.join(file)).unwrap();
+        let told = json(here, &format!("import --task maze --from {file} --out w.safetensors"));
+        assert_eq!(told["parameters"].as_u64(), Some(181_859));
+        let weights = sheaf_admm::train::WeightsFile::read(&here.join("w.safetensors")).unwrap();
+        assert!(weights.params(model.layout()).unwrap() == params, "{file}");
+        assert_eq!(json(here, "inspect w.safetensors")["record"]["imported_from"].as_str(), Some(file));
+    }
+}
+
+#[test]
+fn the_built_in_weights_can_be_inspected_and_measured() {
+    let here = std::path::Path::new(".");
+    let told = json(here, "inspect builtin:maze");
+    assert_eq!((told["task"].as_str(), told["parameters"].as_u64()), (Some("maze"), Some(181_859)));
+    for kind in ["train --batch 8", "eval --batch 4", "solve"] {
+        let row = json(here, &format!("bench {kind} --task maze --size 7 --iterations 3 --seconds 0.1"));
+        assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(9), Some(3)));
+        for key in ["samples_per_s", "ns_per_agent_iteration", "peak_rss_mb"] {
+            assert!(row[key].as_f64().unwrap() > 0.0, "{key}: {row}");
+        }
+    }
+    let scaling = json(here, "bench scaling --task maze --size 19 --iterations 2 --seconds 0.1");
+    assert_eq!(scaling["rows"].as_array().unwrap().len(), 5);
+}

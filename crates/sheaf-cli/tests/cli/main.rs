@@ -1,0 +1,8 @@
+//! The tool from outside: what is typed, what comes back, what is left on the disk.
+
+mod bad_input;
+mod help;
+mod interrupt;
+mod journey;
+mod solve;
+mod support;
