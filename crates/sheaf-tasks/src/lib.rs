@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod maze;
+pub mod mnist;
 pub mod npz;
