@@ -7,9 +7,15 @@
 //! | --- | --- |
 //! | [`idx`], [`data`] | IDX files, plain or gzipped; a set of pictures with its labels |
 //! | [`download`] | the four original files from a mirror, checked and resumable; or from a folder |
+//! | [`views`] | what each agent sees, each distinct view once |
+//! | [`model`] | encoder, ADMM, decoder |
+//! | [`metrics`] | from every agent's logits to one class |
 //! | [`shifts`] | padding, patch dropout, noise: what robustness is measured under |
 
 pub mod data;
 pub mod download;
 pub mod idx;
+pub mod metrics;
+pub mod model;
 pub mod shifts;
+pub mod views;
