@@ -2,5 +2,6 @@
 
 pub mod config;
 pub mod maze;
+pub mod mnist;
 pub mod npz;
 pub mod sudoku;

@@ -8,6 +8,7 @@ pub(crate) mod diagonal_prox;
 pub mod envelope;
 pub mod exchange;
 pub mod gemm;
+pub mod low_rank;
 pub mod ordering;
 pub(crate) mod reduce;
 pub(crate) mod scratch;

@@ -7,12 +7,13 @@
 //! | [`Maps::Shared`] | one stack for all agents, `[d_v, ld]` | Sudoku |
 //! | [`Maps::Table`] | stacks `[views, d_v, ld]` and an index per agent | Maze |
 //! | [`Maps::PerAgent`] | a stack of its own size for each agent | any graph, any stalk sizes |
-//! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | MNIST |
+//! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | any low-rank maps; the reference |
+//! | [`Maps::Packed`] | the same on one base, without gates, packed for its kernels | MNIST |
 //!
 //! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding must be
 //! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`] leave it.
 
-use super::{Sheaf, Uniform, pad};
+use super::{PackedLowRank, Sheaf, Uniform, pad};
 use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::stack::Table;
@@ -56,6 +57,8 @@ pub enum Maps<'a, T> {
     PerAgent(&'a [T]),
     /// Low-rank updates of a shared base.
     LowRank(LowRank<'a, T>),
+    /// Low-rank updates of one base, packed.
+    Packed(PackedLowRank<'a, T>),
 }
 
 impl<T: Real> Maps<'_, T> {
@@ -77,6 +80,7 @@ impl<T: Real> Maps<'_, T> {
             }
             Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
             Self::LowRank(low) => low.validate(sheaf),
+            Self::Packed(low) => low.validate(sheaf),
         }
     }
 
@@ -109,6 +113,7 @@ impl<T: Real> Maps<'_, T> {
                 }
             }),
             Self::LowRank(low) => low.project(sheaf, z, y),
+            Self::Packed(low) => low.project(sheaf, z, y),
         }
     }
 
@@ -133,6 +138,7 @@ impl<T: Real> Maps<'_, T> {
                 }
             }),
             Self::LowRank(low) => low.lift(sheaf, s, g),
+            Self::Packed(low) => low.lift(sheaf, s, g),
         }
     }
 }
@@ -157,7 +163,7 @@ pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Ta
     Table { d_v, ld, index, order }
 }
 
-fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
+pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
     sheaf.uniform.ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, "maps", "agents that are all alike", "stalks of different sizes")
             .hint("use Maps::PerAgent, which takes any sizes")
@@ -165,11 +171,11 @@ fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
 }
 
 /// How many views of `one` number each `len` numbers hold; any number of them where a view holds nothing.
-fn count_views(len: usize, one: usize) -> Option<usize> {
+pub(super) fn count_views(len: usize, one: usize) -> Option<usize> {
     len.checked_div(one)
 }
 
-fn check_index(index: &[u32], agents: usize, views: Option<usize>) -> Result<()> {
+pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) -> Result<()> {
     check_len("view index", agents, index.len())?;
     let missing = |views: usize| index.iter().position(|&v| v as usize >= views).map(|i| (i, views));
     match views.and_then(missing) {

@@ -33,6 +33,9 @@ pub enum MapsGrad<'a, T> {
     PerAgent(&'a mut [T]),
     /// As [`Maps::LowRank`].
     LowRank(LowRankGrad<'a, T>),
+    /// Of [`Maps::Packed`]: dense stacks `[distinct views of the sample, d_v, ld]`, for
+    /// [`unpack_grad`](super::unpack_grad).
+    Packed(&'a mut [T]),
     /// The maps are constants.
     None,
 }
@@ -119,6 +122,9 @@ impl<T: Real> MapsGrad<'_, T> {
                 for t in 0..terms {
                     low.add_outer(sheaf, scale, &rows[t * n_rows..], &states[t * n_states..], grad);
                 }
+            }
+            (Self::Packed(d_stacks), Maps::Packed(low)) => {
+                low.add_outers(sheaf, d_stacks, scale, terms, rows, states);
             }
             _ => unreachable!("the gradient has the kind of its maps"),
         }

@@ -16,12 +16,14 @@ pub mod grid;
 pub mod init;
 mod maps;
 mod maps_grad;
+mod packed;
 
 pub use coboundary::SheafOp;
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
 pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
 pub use maps_grad::{LowRankGrad, MapsGrad};
+pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
 use crate::linalg::exchange::{Partners, SlotRows};
 use crate::{Error, ErrorKind, Result};

@@ -1,0 +1,171 @@
+//! A set of grey pictures with a label each.
+//!
+//! | name | shape |
+//! | --- | --- |
+//! | [`ImageSet::images`] | `[pictures, height, width]` |
+//! | [`ImageSet::labels`] | `[pictures]` |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sheaf_admm::train::file::io_error;
+use sheaf_admm::{Error, ErrorKind, Real, Result};
+
+use super::idx::Idx;
+
+/// The part of a set that is learned from, or the part that is held out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// 60,000 pictures in MNIST.
+    Train,
+    /// 10,000 pictures in MNIST.
+    Test,
+}
+
+impl Split {
+    /// What the names of its files begin with; EMNIST calls its test part `test`, the others `t10k`.
+    fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Train => &["train"],
+            Self::Test => &["t10k", "test"],
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Pictures of one size with their labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageSet {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// Labels are below this: one more than the largest.
+    pub classes: usize,
+    /// Pixels, 0 black to 255 white.
+    pub images: Vec<u8>, // [pictures, height, width]
+    /// The class of each picture.
+    pub labels: Vec<u8>, // [pictures]
+}
+
+impl ImageSet {
+    /// Pictures and labels that belong together.
+    pub fn new(images: Idx, labels: Idx, place: &str) -> Result<Self> {
+        let (&[count, height, width], &[labelled]) = (&images.shape[..], &labels.shape[..]) else {
+            let got = format!("{:?} and {:?}", images.shape, labels.shape);
+            return Err(Error::new(ErrorKind::Shape, place, "pictures [n, h, w] and labels [n]", got));
+        };
+        if count != labelled {
+            let expected = format!("a label for each of the {count} pictures");
+            return Err(Error::new(ErrorKind::Shape, place, expected, format_args!("{labelled} labels"))
+                .hint("the files of pictures and of labels are of different sets or splits"));
+        }
+        if count == 0 || height == 0 || width == 0 {
+            let got = format!("{count} of {height} × {width} pixels");
+            return Err(Error::new(ErrorKind::Shape, place, "at least one picture with pixels", got));
+        }
+        let classes = labels.bytes.iter().copied().max().map_or(0, usize::from) + 1;
+        if classes > 255 {
+            // 255 marks "no label" in the loss.
+            return Err(Error::new(ErrorKind::Unsupported, place, "labels from 0 to 254", "255"));
+        }
+        Ok(Self { height, width, classes, images: images.bytes, labels: labels.bytes })
+    }
+
+    /// Reads a split from a folder of IDX files, gzipped or not, under their published names: MNIST's and
+    /// Fashion-MNIST's `train-images-idx3-ubyte.gz` or EMNIST's `emnist-letters-train-images-idx3-ubyte.gz`, also with
+    /// a dot before `idx`.
+    pub fn read(dir: &Path, split: Split) -> Result<Self> {
+        let images = find(dir, split, "images", 3)?;
+        let labels = find(dir, split, "labels", 1)?;
+        let place = format!("{} and {}", images.display(), labels.display());
+        Self::new(Idx::read(&images, 3)?, Idx::read(&labels, 1)?, &place)
+    }
+
+    /// Pixels of one picture.
+    pub fn pixels(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// Number of pictures.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// Pixels of picture `i`, `[height, width]`.
+    pub fn image(&self, i: usize) -> &[u8] {
+        &self.images[i * self.pixels()..][..self.pixels()]
+    }
+
+    /// Writes picture `i` as numbers in [0, 1].
+    pub fn write_image<T: Real>(
+        &self,
+        i: usize,
+        out: &mut [T], // [height, width]
+    ) {
+        let scale = T::from_f64(255.0);
+        for (out, &pixel) in out.iter_mut().zip(self.image(i)) {
+            *out = T::from_f64(f64::from(pixel)) / scale;
+        }
+    }
+
+    /// The first `count` pictures, or all where there are fewer. The number of classes stays.
+    pub fn first(&self, count: usize) -> Self {
+        let count = count.min(self.len());
+        Self {
+            images: self.images[..count * self.pixels()].to_vec(),
+            labels: self.labels[..count].to_vec(),
+            ..*self
+        }
+    }
+}
+
+/// The one file of a folder that holds this part of a split.
+fn find(dir: &Path, split: Split, part: &str, dimensions: usize) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).map_err(|e| io_error(dir, "a folder with IDX files", &e))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| io_error(dir, "a folder with IDX files", &e))?;
+        if let Some(name) = entry.file_name().to_str() {
+            names.push(name.to_string());
+        }
+    }
+    names.sort();
+    let matches = |name: &String| {
+        let stem = name.strip_suffix(".gz").unwrap_or(name);
+        split.prefixes().iter().any(|prefix| {
+            ["-", "."].iter().any(|dot| {
+                let end = format!("{prefix}-{part}{dot}idx{dimensions}-ubyte");
+                stem.strip_suffix(&end).is_some_and(|front| front.is_empty() || front.ends_with('-'))
+            })
+        })
+    };
+    let mut found: Vec<&String> = names.iter().filter(|name| matches(name)).collect();
+    // The same file plain and gzipped is one file; take the plain one, which reads faster.
+    found.dedup_by(|later, first| later.strip_suffix(".gz") == Some(first));
+    let place = format!("{}, {} {part}", dir.display(), split.name());
+    let wanted = format!("{}-{part}-idx{dimensions}-ubyte, gzipped or not", split.prefixes()[0]);
+    match &found[..] {
+        [one] => Ok(dir.join(one)),
+        [] => Err(Error::new(ErrorKind::Io, place, format_args!("a file {wanted}"), "none").hint(
+            "`sheaf data mnist --out DIR` fetches the files; `--from DIR` takes them from another folder",
+        )),
+        several => {
+            let got = several.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+            Err(Error::new(ErrorKind::Malformed, place, format_args!("one file {wanted}"), got)
+                .hint("keep each set in a folder of its own"))
+        }
+    }
+}

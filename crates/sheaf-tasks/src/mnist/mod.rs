@@ -1,0 +1,21 @@
+//! MNIST and other sets of small grey pictures: agents that see nine pixels each must agree on a class.
+//!
+//! A picture is `height × width` bytes, row by row, 0 black to 255 white; agents see them as numbers in [0, 1].
+//! Nothing is tied to 28 × 28 pixels or ten classes: any set of IDX files works.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`idx`], [`data`] | IDX files, plain or gzipped; a set of pictures with its labels |
+//! | [`download`] | the four original files from a mirror, checked and resumable; or from a folder |
+//! | [`views`] | what each agent sees, each distinct view once |
+//! | [`model`] | encoder, ADMM, decoder |
+//! | [`metrics`] | from every agent's logits to one class |
+//! | [`shifts`] | padding, patch dropout, noise: what robustness is measured under |
+
+pub mod data;
+pub mod download;
+pub mod idx;
+pub mod metrics;
+pub mod model;
+pub mod shifts;
+pub mod views;
