@@ -90,6 +90,7 @@ impl<T: Real> Maps<'_, T> {
             Self::Table { .. } => "table",
             Self::PerAgent(_) => "per agent",
             Self::LowRank(_) => "low-rank",
+            Self::Packed(_) => "packed low-rank",
         }
     }
 

@@ -64,6 +64,10 @@ impl<T: Real> MapsGrad<'_, T> {
                     (None, _) => Ok(()),
                 }
             }
+            (Self::Packed(d), Maps::Packed(low)) => {
+                let one = sheaf.as_uniform().map_or(0, |u| u.d_v * u.ld);
+                check_len("gradient of the stacks", low.agents.views().len() * one, d.len())
+            }
             _ => Err(Error::new(ErrorKind::Unsupported, "gradient of maps", maps.name(), self.name())),
         }
     }
@@ -74,6 +78,7 @@ impl<T: Real> MapsGrad<'_, T> {
             Self::Table(_) => "table",
             Self::PerAgent(_) => "per agent",
             Self::LowRank(_) => "low-rank",
+            Self::Packed(_) => "packed low-rank",
             Self::None => "none",
         }
     }

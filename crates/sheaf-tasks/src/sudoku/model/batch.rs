@@ -40,7 +40,7 @@ pub struct BatchLoss {
 
 /// Tiles that wait for work.
 #[derive(Debug, Default)]
-pub(crate) struct Workers<T: Copy + Default>(Mutex<Vec<Box<Tile<T>>>>);
+pub(crate) struct Workers<T: Copy + Default>(Mutex<Vec<Tile<T>>>);
 
 impl<T: Real> Workers<T> {
     /// Runs `f` with a tile nobody else uses.

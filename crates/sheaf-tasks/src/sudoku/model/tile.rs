@@ -134,6 +134,9 @@ impl<T: Real> Tile<T> {
     }
 }
 
+/// Sees an iteration; false ends the solve.
+pub type Watcher<'a, T> = dyn FnMut(Seen<'_, T>) -> bool + 'a;
+
 impl SudokuModel {
     /// Encodes boards and prepares their objectives and maps.
     pub fn encode<T: Real>(&self, params: &[T], p: &Prepared<T>, puzzles: &[Grid], tile: &mut Tile<T>) {
@@ -173,7 +176,7 @@ impl SudokuModel {
         iterations: usize,
         tape: bool,
         tile: &mut Tile<T>,
-        mut observer: Option<&mut dyn FnMut(Seen<'_, T>) -> bool>,
+        mut observer: Option<&mut Watcher<'_, T>>,
     ) -> usize {
         let boards = tile.encoded.agents / super::UNITS;
         let (n, rows) = (boards * self.state_len(), boards * self.row_len());
@@ -204,10 +207,10 @@ impl SudokuModel {
             };
             let g = &mut tile.g[next * n..][..n];
             consensus.forward(&maps, &tile.w[..n], &mut kept, g, &mut tile.work);
-            if let Some(observer) = observer.as_deref_mut() {
-                if !observer(Seen { k, x, w: &tile.w[..n], g }) {
-                    return k + 1;
-                }
+            if let Some(observer) = observer.as_deref_mut()
+                && !observer(Seen { k, x, w: &tile.w[..n], g })
+            {
+                return k + 1;
             }
         }
         iterations
