@@ -28,7 +28,7 @@ fn products<T: sheaf_admm::Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T], s: &
         Maps::Shared(stack) => stack.len(),
         Maps::Table { stacks, .. } => stacks.len(),
         Maps::PerAgent(stacks) => stacks.len(),
-        Maps::LowRank(_) => 0,
+        Maps::LowRank(_) | Maps::Packed(_) => 0,
     };
     let mut d_stacks = vec![T::ONE; stacks];
     let mut d_maps = match maps {
