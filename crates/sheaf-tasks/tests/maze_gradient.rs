@@ -4,7 +4,7 @@ use sheaf_admm::admm::Adjoint;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::model::{Batch, Horizon, MazeConfig, MazeModel};
-use sheaf_testkit::finite_difference::assert_gradient;
+use sheaf_testkit::finite_difference::GradientCheck;
 
 fn small(objective: &str, maps: &str, agreement: &str, start: &str) -> MazeModel {
     MazeModel::new(MazeConfig {
@@ -50,7 +50,9 @@ fn the_gradient_of_every_variant_meets_finite_differences() {
         run(&params, &mut grad);
         let mut spare = grad.clone();
         let name = format!("{objective}, {maps}, {agreement}, {start}");
-        assert_gradient(&name, &mut |p| run(p, &mut spare), &params, &grad);
+        // Hundreds of coordinates stand near the bound at 0: short steps do not carry any of them across.
+        let check = GradientCheck { step: 1e-6, ..GradientCheck::default() };
+        check.assert(&name, &mut |p| run(p, &mut spare), &params, &grad);
     }
 }
 

@@ -13,6 +13,7 @@
 //! at a time, so that a row is loaded once for all of them; of the many distinct views that one agent has alone, every
 //! number is read once per product, and the products run as fast as the cache delivers.
 
+pub(crate) use super::low_rank_outers::outers;
 use super::simd::{fma, kernel};
 use crate::Real;
 
@@ -36,9 +37,6 @@ const CAPACITY: usize = 128;
 
 /// Agents of one view that are multiplied together.
 pub const GROUP: usize = 4;
-
-/// Terms of dF are added to so many columns at a time.
-const HELD: usize = 4;
 
 impl LowRankShape {
     /// slots · rank.
@@ -75,7 +73,7 @@ pub struct Grouped<'a> {
 impl<'a> Grouped<'a> {
     /// Calls `f(view, agents of it)` for runs of at most `most` agents.
     #[inline(always)]
-    fn each_run(&self, most: usize, mut f: impl FnMut(usize, &'a [u32])) {
+    pub(super) fn each_run(&self, most: usize, mut f: impl FnMut(usize, &'a [u32])) {
         let mut rest = self.order;
         while let Some(&first) = rest.first() {
             let view = self.index[first as usize];
@@ -103,6 +101,8 @@ macro_rules! cover {
         }
     }};
 }
+
+pub(super) use cover;
 
 /// acc\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\]\[at..at + N\].
 #[inline(always)]
@@ -320,72 +320,6 @@ fn lift_body<T: Real, const FMA: bool>(
     ));
 }
 
-/// A block of HELD columns × N rows of dF: read once, all terms of all agents added, written once.
-#[inline(always)]
-fn outer_block<T: Real, const FMA: bool, const C: usize, const N: usize>(
-    at: usize,
-    agents: &[u32],
-    sizes: (usize, usize, usize), // d_v, ld, agents in all
-    column: usize,
-    d_stack: &mut [T],
-    scale: T,
-    terms: usize,
-    rows: &[T],
-    states: &[T],
-) {
-    let (d_v, ld, count) = sizes;
-    let mut acc = [[T::ZERO; N]; C];
-    for t in 0..terms {
-        for &agent in agents {
-            let place = t * count + agent as usize;
-            let rows: &[T; N] = rows[place * ld + at..][..N].try_into().expect("N rows");
-            let state: &[T; C] = states[place * d_v + column..][..C].try_into().expect("C columns");
-            for c in 0..C {
-                for l in 0..N {
-                    acc[c][l] = fma::<T, FMA>(state[c], rows[l], acc[c][l]);
-                }
-            }
-        }
-    }
-    for c in 0..C {
-        let d = &mut d_stack[(column + c) * ld + at..][..N];
-        for l in 0..N {
-            d[l] = fma::<T, FMA>(scale, acc[c][l], d[l]);
-        }
-    }
-}
-
-#[inline(always)]
-fn outers_body<T: Real, const FMA: bool>(
-    d_v: usize,
-    ld: usize,
-    agents: Grouped<'_>,
-    d_stacks: &mut [T],
-    scale: T,
-    terms: usize,
-    rows: &[T],
-    states: &[T],
-) {
-    let count = agents.index.len();
-    let sizes = (d_v, ld, count);
-    agents.each_run(count, |view, run| {
-        let d_stack = &mut d_stacks[view * d_v * ld..][..d_v * ld];
-        let mut column = 0;
-        while column < d_v {
-            if column + HELD <= d_v {
-                cover!(
-                    ld,
-                    outer_block::<T, FMA, HELD>(run, sizes, column, d_stack, scale, terms, rows, states)
-                );
-                column += HELD;
-            } else {
-                cover!(ld, outer_block::<T, FMA, 1>(run, sizes, column, d_stack, scale, terms, rows, states));
-                column += 1;
-            }
-        }
-    });
-}
-
 kernel! {
     /// y_i = F_i z_i for every agent; padding becomes 0.
     pub(crate) fn project, project_at<T>(
@@ -397,11 +331,4 @@ kernel! {
     pub(crate) fn lift, lift_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, base: &[T], views: &[T], s: &[T], g: &mut [T],
     ) = lift_body;
-}
-kernel! {
-    /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ, into stacks `[views, d_v, ld]`.
-    pub(crate) fn outers, outers_at<T>(
-        d_v: usize, ld: usize, agents: Grouped<'_>, d_stacks: &mut [T], scale: T, terms: usize, rows: &[T],
-        states: &[T],
-    ) = outers_body;
 }

@@ -9,6 +9,7 @@ pub mod envelope;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
+pub(crate) mod low_rank_outers;
 pub mod ordering;
 pub(crate) mod reduce;
 pub(crate) mod scratch;

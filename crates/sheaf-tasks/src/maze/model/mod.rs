@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | `config` | the choices |
 //! | `encoder` | view → objective and maps, once per distinct view |
+//! | `decode` | states → logits, and back |
 //! | `sample` | one maze: K iterations, loss, the reverse sweep |
 //! | `batch` | many mazes on all cores, gradients summed in a fixed order |
 //! | `names` | the authors' parameter names |
 
 mod batch;
 mod config;
+mod decode;
 mod encoder;
 mod names;
 mod sample;

@@ -5,7 +5,6 @@ use sheaf_admm::admm::{
 };
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::stack::order_by_view;
-use sheaf_admm::nn::activation;
 use sheaf_admm::sheaf::{Maps, MapsGrad, SheafOp};
 use sheaf_admm::train::loss::{IGNORE, cross_entropy_grad};
 use sheaf_admm::x_update::{
@@ -29,25 +28,22 @@ pub struct Horizon {
 /// Memory for one maze at a time; kept by a worker.
 #[derive(Debug, Default)]
 pub struct Sample<T: Copy + Default> {
-    ws: Workspace<T>,
-    states: [AlignedVec<T>; 5],   // h, diag, q, l1, hi of every agent, [states]
-    d_states: [AlignedVec<T>; 5], // their gradients
-    d_x: AlignedVec<T>,           // [W, states]
-    scaled: AlignedVec<T>,        // [W, states]
-    d_scaled: AlignedVec<T>,      // [W, states]
-    inv: AlignedVec<T>,           // [W, agents]
-    slope: AlignedVec<T>,         // [W, agents, hidden]
-    act: AlignedVec<T>,           // [W, agents, hidden]
-    logits: AlignedVec<T>,        // [W, agents, VIEW_LEN]
-    exps: AlignedVec<T>,          // [agents, VIEW_LEN]
-    labels: Vec<u8>,              // [agents, VIEW_PIXELS]
-    order: Vec<u32>,              // [agents], equal views side by side
-    rows: Vec<u32>,               // [W, agents], the views of the decoder's rows
-    counts: Vec<u32>,             // [views + 1]
+    pub(super) ws: Workspace<T>,
+    states: [AlignedVec<T>; 5],       // h, diag, q, l1, hi of every agent, [states]
+    d_states: [AlignedVec<T>; 5],     // their gradients
+    d_x: AlignedVec<T>,               // [W, states]
+    pub(super) scaled: AlignedVec<T>, // [W, states]
+    pub(super) d_scaled: AlignedVec<T>, // [W, states]
+    pub(super) inv: AlignedVec<T>,    // [W, agents]
+    pub(super) slope: AlignedVec<T>,  // [W, agents, hidden]
+    pub(super) act: AlignedVec<T>,    // [W, agents, hidden]
+    pub(super) logits: AlignedVec<T>, // [W, agents, VIEW_LEN]
+    pub(super) exps: AlignedVec<T>,   // [agents, VIEW_LEN]
+    labels: Vec<u8>,                  // [agents, VIEW_PIXELS]
+    order: Vec<u32>,                  // [agents], equal views side by side
+    rows: Vec<u32>,                   // [W, agents], the views of the decoder's rows
+    counts: Vec<u32>,                 // [views + 1]
 }
-
-/// Agents decoded at a time where no gradient is wanted.
-const DECODE_TILE: usize = 1024;
 
 const H: usize = 0;
 const DIAG: usize = 1;
@@ -57,7 +53,7 @@ const HI: usize = 4;
 
 impl<T: Real> Sample<T> {
     /// Memory to decode `agents` agents, `rows` of them at a time.
-    fn fit_decoder(&mut self, model: &MazeModel, agents: usize, rows: usize) {
+    pub(super) fn fit_decoder(&mut self, model: &MazeModel, agents: usize, rows: usize) {
         self.scaled.ensure(rows * model.config.d_v);
         self.inv.ensure(rows);
         self.slope.ensure(rows * model.hidden());
@@ -169,74 +165,6 @@ impl MazeModel {
         })
     }
 
-    /// Decodes states x `[agents, d_v]` into `sample.logits`; keeps slope and activation for the adjoint.
-    fn decode_from<T: Real>(
-        &self,
-        params: &[T],
-        tables: &BatchTables<T>,
-        index: &[u32],
-        x: &[T],
-        s: &mut DecodeBuffers<'_, T>,
-    ) {
-        let (rows, hidden) = (index.len(), self.hidden());
-        let slope = &mut s.slope[..rows * hidden];
-        let act = &mut s.act[..rows * hidden];
-        let (table, squares) = (&tables.decoder, &tables.squares);
-        self.decoder_in.forward(params, table, squares, index, x, &mut s.scaled[..x.len()], s.inv, slope);
-        activation::gelu_keeping_slope(slope, act);
-        self.decoder_out.forward(params, act, &mut s.logits[..rows * VIEW_LEN]);
-    }
-
-    /// Decodes the last x of a solve into `sample.logits`.
-    pub fn decode<T: Real>(
-        &self,
-        params: &[T],
-        tables: &BatchTables<T>,
-        index: &[u32],
-        sample: &mut Sample<T>,
-    ) {
-        sample.fit_decoder(self, index.len(), index.len().min(DECODE_TILE));
-        let (ws, buffers) = sample.split();
-        self.decode_tiles(params, tables, index, ws.x(index.len() * self.config.d_v), buffers);
-    }
-
-    /// Decodes given states into `sample.logits`.
-    pub fn decode_states<T: Real>(
-        &self,
-        params: &[T],
-        tables: &BatchTables<T>,
-        index: &[u32],
-        x: &[T],
-        sample: &mut Sample<T>,
-    ) {
-        sample.fit_decoder(self, index.len(), index.len().min(DECODE_TILE));
-        self.decode_tiles(params, tables, index, x, sample.split().1);
-    }
-
-    /// Decodes [`DECODE_TILE`] agents at a time, so that the hidden layer of a large board fits the cache.
-    fn decode_tiles<T: Real>(
-        &self,
-        params: &[T],
-        tables: &BatchTables<T>,
-        index: &[u32],
-        x: &[T],
-        s: DecodeBuffers<'_, T>,
-    ) {
-        let tiles = index.chunks(DECODE_TILE).zip(x.chunks(DECODE_TILE * self.config.d_v));
-        for ((index, x), logits) in tiles.zip(s.logits.chunks_mut(DECODE_TILE * VIEW_LEN)) {
-            let mut tile = DecodeBuffers {
-                scaled: &mut *s.scaled,
-                d_scaled: &mut *s.d_scaled,
-                inv: &mut *s.inv,
-                slope: &mut *s.slope,
-                act: &mut *s.act,
-                logits,
-                exps: &mut *s.exps,
-            };
-            self.decode_from(params, tables, index, x, &mut tile);
-        }
-    }
-
     /// Loss of one maze and, added to `grad`, its gradients. `weight` is what one pixel of one window iterate counts.
     pub fn sample_grad<T: Real>(
         &self,
@@ -284,40 +212,6 @@ impl MazeModel {
         sample.d_x = d_x;
         reversed?;
         Ok(loss)
-    }
-
-    /// Adjoint of [`decode_from`](Self::decode_from), the gradient of the logits being in `s.logits`.
-    fn decode_vjp<T: Real>(
-        &self,
-        params: &[T],
-        tables: &BatchTables<T>,
-        index: &[u32],
-        x: &[T],
-        d_x: &mut [T],
-        s: &mut DecodeBuffers<'_, T>,
-        grad: &mut BatchGrad<T>,
-    ) {
-        let (rows, hidden) = (index.len(), self.hidden());
-        let d_logits = &s.logits[..rows * VIEW_LEN];
-        let (slope, act) = (&mut s.slope[..rows * hidden], &mut s.act[..rows * hidden]);
-        self.decoder_out.vjp_weights(act, d_logits, &mut grad.params);
-        // The activation is no longer needed: its buffer takes its gradient.
-        self.decoder_out.vjp_input(params, d_logits, act);
-        slope.iter_mut().zip(act.iter()).for_each(|(slope, &d)| *slope *= d);
-        let views = tables.views.views;
-        self.decoder_in.vjp(
-            params,
-            &tables.decoder,
-            index,
-            x,
-            &mut s.scaled[..x.len()],
-            s.inv,
-            slope,
-            d_x,
-            &mut grad.decoder[..views * hidden],
-            &mut grad.params,
-            &mut s.d_scaled[..x.len()],
-        );
     }
 
     fn reverse<T: Real>(
@@ -386,32 +280,6 @@ impl MazeModel {
             }
         }
         Ok(())
-    }
-}
-
-/// The parts of a [`Sample`] the decoder works in.
-struct DecodeBuffers<'s, T> {
-    scaled: &'s mut [T],
-    d_scaled: &'s mut [T],
-    inv: &'s mut [T],
-    slope: &'s mut [T],
-    act: &'s mut [T],
-    logits: &'s mut [T],
-    exps: &'s mut [T],
-}
-
-impl<T: Real> Sample<T> {
-    fn split(&mut self) -> (&Workspace<T>, DecodeBuffers<'_, T>) {
-        let buffers = DecodeBuffers {
-            scaled: &mut self.scaled,
-            d_scaled: &mut self.d_scaled,
-            inv: &mut self.inv,
-            slope: &mut self.slope,
-            act: &mut self.act,
-            logits: &mut self.logits,
-            exps: &mut self.exps,
-        };
-        (&self.ws, buffers)
     }
 }
 
