@@ -59,7 +59,7 @@ pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta
     gemm_strided(out, stride, a, b, alpha, beta);
 }
 
-/// As [`gemm`], the rows of `out` `stride` apart.
+/// As [`gemm()`], the rows of `out` `stride` apart.
 #[allow(unsafe_code)]
 pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
