@@ -30,6 +30,24 @@ impl<'a, T> Mat<'a, T> {
         Self { data, rows, cols, row_stride: stride, col_stride: 1 }
     }
 
+    /// (rows, columns).
+    #[inline]
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Distance of (rows, columns) from the next.
+    #[inline]
+    pub(crate) fn strides(&self) -> (usize, usize) {
+        (self.row_stride, self.col_stride)
+    }
+
+    /// The numbers, from the first of the view on.
+    #[inline]
+    pub(crate) fn data(&self) -> &'a [T] {
+        self.data
+    }
+
     /// The transposed view.
     #[inline]
     pub fn t(self) -> Self {

@@ -11,11 +11,13 @@ pub mod gemm;
 pub mod low_rank;
 pub(crate) mod low_rank_outers;
 pub mod ordering;
+pub mod panel;
 pub(crate) mod reduce;
 pub(crate) mod scratch;
 pub mod simd;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]
 mod stack_avx512;
+pub mod thin;
 pub mod tile_prox;
 pub mod vector;

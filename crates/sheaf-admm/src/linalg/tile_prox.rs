@@ -91,25 +91,44 @@ fn prox_vjp_body<T: Real, const FMA: bool>(d: ProxVjp<'_, T>) {
     let n = d.x.len();
     let (inv_a, gain, w, g, x) = (&d.inv_a[..n], &d.gain[..n], &d.w[..n], &d.g[..n], d.x);
     let (d_w, d_g, d_diag, d_q) = (&mut d.d_w[..n], &mut d.d_g[..n], &mut d.d_diag[..n], &mut d.d_q[..n]);
+    // The seed waits where the gradient of g will be.
+    match d.d_x {
+        Some(seed) => d_g.copy_from_slice(&seed[..n]),
+        None => d_g.fill(T::ZERO),
+    }
     let mut acc = [T::ZERO; LANES];
-    let mut one = |i: usize, lane: usize, seed: T| {
-        let d_x = if x[i] > T::ZERO { seed + d_w[i] } else { T::ZERO };
+    let whole = n - n % LANES;
+    for start in (0..whole).step_by(LANES) {
+        let at = start..start + LANES;
+        let (inv_a, gain) = (&inv_a[at.clone()], &gain[at.clone()]);
+        let (w, g, x) = (&w[at.clone()], &g[at.clone()], &x[at.clone()]);
+        let (mut d_w_next, mut d_g_next) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+        let (mut h, mut hx) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+        for i in 0..LANES {
+            let seen = d_g[start + i] + d_w[start + i];
+            let d_x = if x[i] > T::ZERO { seen } else { T::ZERO };
+            h[i] = d_x * inv_a[i];
+            hx[i] = h[i] * x[i];
+            d_w_next[i] = d_x * gain[i];
+            d_g_next[i] = (d_w_next[i] + d_w_next[i]) - d_w[start + i];
+            acc[i] += h[i] * (w[i] + (g[i] + g[i]) - x[i]);
+        }
+        d_w[at.clone()].copy_from_slice(&d_w_next);
+        d_g[at.clone()].copy_from_slice(&d_g_next);
+        let (d_q, d_diag) = (&mut d_q[at.clone()], &mut d_diag[at]);
+        for i in 0..LANES {
+            d_q[i] -= h[i];
+            d_diag[i] -= hx[i];
+        }
+    }
+    for i in whole..n {
+        let d_x = if x[i] > T::ZERO { d_g[i] + d_w[i] } else { T::ZERO };
         let (h, d_v) = (d_x * inv_a[i], d_x * gain[i]);
         d_g[i] = (d_v + d_v) - d_w[i];
         d_w[i] = d_v;
         d_q[i] -= h;
         d_diag[i] -= h * x[i];
-        acc[lane] += h * (w[i] + (g[i] + g[i]) - x[i]);
-    };
-    let whole = n - n % LANES;
-    for start in (0..whole).step_by(LANES) {
-        match d.d_x {
-            Some(seed) => (0..LANES).for_each(|lane| one(start + lane, lane, seed[start + lane])),
-            None => (0..LANES).for_each(|lane| one(start + lane, lane, T::ZERO)),
-        }
-    }
-    for i in whole..n {
-        one(i, i - whole, d.d_x.map_or(T::ZERO, |seed| seed[i]));
+        acc[i - whole] += h * (w[i] + (g[i] + g[i]) - x[i]);
     }
     *d.d_rho += acc.into_iter().sum::<T>();
 }

@@ -15,12 +15,17 @@
 //! | [`data`], [`csv`] | sets of puzzles; files of puzzles, one a line |
 //! | [`views`] | what each agent sees, and 27 agents' cells as one board |
 //! | [`model`] | encoder, ADMM, decoder |
+//! | [`metrics`] | solved, valid, accuracies |
+//! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
 //! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
 
 pub mod augment;
 pub mod csv;
 pub mod data;
+pub mod evaluate;
+pub mod experiment;
 pub mod generate;
+pub mod metrics;
 pub mod model;
 pub mod solver;
 pub mod views;

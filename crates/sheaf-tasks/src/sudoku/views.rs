@@ -7,7 +7,6 @@
 //! | logits of the board | `[81, 10]`, the mean of the three views of a cell |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::cells::Triple;
 
 use super::{CELLS, CLASSES, Grid, UNIT_CELLS, UNITS, units};
 
@@ -23,9 +22,9 @@ pub fn gather(board: &Grid, views: &mut [u8]) {
     }
 }
 
-/// Where the three views of every cell start in a vector of 27 agents with nine blocks of `width` numbers.
-pub fn triples(width: usize) -> Vec<Triple> {
-    (0..CELLS).map(|cell| units(cell).map(|(unit, slot)| ((unit * SLOTS + slot) * width) as u32)).collect()
+/// The cell that every view shows, `[27, 9]`.
+pub fn cell_of_view() -> Vec<u32> {
+    UNIT_CELLS.as_flattened().iter().map(|&cell| u32::from(cell)).collect()
 }
 
 /// The mean of the three views of every cell.

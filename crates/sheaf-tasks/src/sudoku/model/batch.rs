@@ -1,6 +1,6 @@
 //! Many boards at once: tiles run on all cores, gradients are summed in an order that depends on the batch alone.
 //!
-//! A batch is cut into [`CHUNKS`] fixed pieces, a piece into tiles of [`TILE`] boards; each piece has its own gradient
+//! A batch is cut into [`CHUNKS`] fixed pieces, a piece into tiles of [`SudokuModel::tile`] boards; each piece has its own gradient
 //! block, and the blocks are added in order. Which worker runs which piece changes nothing. The large buffers belong to
 //! workers, not to pieces: as many exist as pieces run at once.
 
@@ -17,9 +17,6 @@ use crate::sudoku::views::VIEWS;
 
 /// Pieces a batch is cut into: enough to keep many cores busy, few enough to add up quickly.
 pub const CHUNKS: usize = 16;
-
-/// Boards whose products are one: more make better products, fewer stay in the cache.
-pub const TILE: usize = 4;
 
 /// Memory for batches.
 #[derive(Debug, Default)]
@@ -71,12 +68,12 @@ impl<T: Real> Batch<T> {
         let weight = T::from_f64(1.0 / counted.max(1) as f64);
         let per_chunk = puzzles.len().div_ceil(CHUNKS).max(1);
         self.chunks.resize_with(CHUNKS, TileGrad::default);
-        let (prepared, workers) = (&self.prepared, &self.workers);
+        let (prepared, workers, tile_size) = (&self.prepared, &self.workers, model.tile());
         self.chunks.par_iter_mut().enumerate().with_max_len(1).for_each(|(c, chunk)| {
             chunk.reset(model);
             let end = ((c + 1) * per_chunk).min(puzzles.len());
-            for first in ((c * per_chunk).min(end)..end).step_by(TILE) {
-                let boards = first..(first + TILE).min(end);
+            for first in ((c * per_chunk).min(end)..end).step_by(tile_size) {
+                let boards = first..(first + tile_size).min(end);
                 let (puzzles, solutions) = (&puzzles[boards.clone()], &solutions[boards]);
                 workers.with(|tile| {
                     model
@@ -84,21 +81,22 @@ impl<T: Real> Batch<T> {
                 });
             }
         });
-        self.finish(model, grad)
+        self.finish(model, params, grad)
     }
 
-    /// Adds the chunks in order and takes the maps' gradients back to the parameters.
-    fn finish(&mut self, model: &SudokuModel, grad: &mut [T]) -> BatchLoss {
+    /// Adds the chunks in order and takes what was prepared back to the parameters.
+    fn finish(&mut self, model: &SudokuModel, params: &[T], grad: &mut [T]) -> BatchLoss {
         let (total, rest) = self.chunks.split_first_mut().expect("there are chunks");
         for chunk in rest {
             add(&mut total.params, &chunk.params);
             add(&mut total.stack.g, &chunk.stack.g);
             add(&mut total.stack.c, &chunk.stack.c);
+            add(&mut total.decoder, &chunk.decoder);
             total.loss += chunk.loss;
             total.bad = total.bad.or(chunk.bad);
         }
         grad.copy_from_slice(&total.params);
-        model.prepare_vjp(&mut self.prepared, &mut total.stack, grad);
+        model.prepare_vjp(params, &mut self.prepared, &total.stack, &total.decoder, grad);
         BatchLoss { loss: total.loss, bad: total.bad }
     }
 }

@@ -34,8 +34,7 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::cells::{
-    Direction, DirectionVjp, ResidualVjp, Triple, advance, direction, direction_vjp, exchange_cells,
-    residual_vjp,
+    Direction, DirectionVjp, ResidualVjp, advance, direction, direction_vjp, exchange_cells, residual_vjp,
 };
 use sheaf_admm::linalg::vector::{axpy, dot};
 
@@ -44,8 +43,8 @@ use super::tile_maps::{TileMaps, TileMapsGrad};
 /// How consensus is found.
 #[derive(Clone, Copy, Debug)]
 pub struct Consensus<'a, T> {
-    /// Where the views of every cell lie within a board.
-    pub triples: &'a [Triple],
+    /// The cell that every view shows.
+    pub cell_of: &'a [u32], // [27, 9]
     /// Edge stalk.
     pub d_e: usize,
     /// Price of disagreement.
@@ -82,17 +81,19 @@ pub struct Kept<'k, T> {
 /// Vectors of a running solve.
 #[derive(Debug, Default)]
 pub struct Work<T: Copy + Default> {
-    r: AlignedVec<T>,   // [depth, n], n = boards·27·m
-    p: AlignedVec<T>,   // [depth, n]
-    e: AlignedVec<T>,   // [depth, n]
-    k: AlignedVec<T>,   // [depth, n]
-    d_s: AlignedVec<T>, // [steps, n]
-    xi: AlignedVec<T>,  // [n]
-    f: AlignedVec<T>,   // [n]
-    d_r: AlignedVec<T>, // [n]
-    d_p: AlignedVec<T>, // [n]
-    d_e: AlignedVec<T>, // [n]
-    d_c: Vec<T>,        // [boards]
+    r: AlignedVec<T>,    // [depth, n], n = boards·27·m
+    p: AlignedVec<T>,    // [depth, n]
+    e: AlignedVec<T>,    // [depth, n]
+    k: AlignedVec<T>,    // [depth, n]
+    d_s: AlignedVec<T>,  // [steps, n]
+    room: AlignedVec<T>, // the maps'
+    sums: AlignedVec<T>, // [81, d_e]
+    xi: AlignedVec<T>,   // [n]
+    f: AlignedVec<T>,    // [n]
+    d_r: AlignedVec<T>,  // [n]
+    d_p: AlignedVec<T>,  // [n]
+    d_e: AlignedVec<T>,  // [n]
+    d_c: Vec<T>,         // [boards]
 }
 
 impl<T: Real> Consensus<'_, T> {
@@ -102,7 +103,11 @@ impl<T: Real> Consensus<'_, T> {
     }
 
     fn board_len(&self) -> usize {
-        self.triples.len() * 3 * self.d_e
+        self.cell_of.len() * self.d_e
+    }
+
+    fn sums_len(&self) -> usize {
+        self.board_len() / 3
     }
 
     fn guard(&self) -> T {
@@ -116,10 +121,10 @@ impl<T: Real> Consensus<'_, T> {
     }
 
     /// out = scale·M y, board by board.
-    fn exchange(&self, scale: T, y: &[T], out: &mut [T]) {
+    fn exchange(&self, scale: T, y: &[T], out: &mut [T], sums: &mut [T]) {
         let m = self.board_len();
         for (y, out) in y.chunks_exact(m).zip(out.chunks_exact_mut(m)) {
-            exchange_cells(self.triples, self.d_e, scale, y, out);
+            exchange_cells(self.cell_of, self.d_e, scale, y, out, sums);
         }
     }
 
@@ -134,19 +139,19 @@ impl<T: Real> Consensus<'_, T> {
     ) {
         let n = kept.y.len();
         // Only the last two vectors of a kind are needed on the way.
-        work.fit(2, n);
-        maps.project(w, kept.y);
+        work.fit(2, n, self.sums_len());
+        maps.project(w, kept.y, &mut work.room);
         if self.steps == 0 {
-            self.exchange(-self.closed_form().0, kept.y, &mut work.xi[..n]);
+            self.exchange(-self.closed_form().0, kept.y, &mut work.xi[..n], &mut work.sums);
         } else {
-            self.exchange(-self.gamma, kept.y, &mut work.r[..n]);
+            self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
             work.xi[..n].fill(T::ZERO);
         }
         for t in 0..self.steps {
-            maps.gram(&work.r[t % 2 * n..][..n], &mut kept.s[t * n..][..n], false);
+            maps.gram(&work.r[t % 2 * n..][..n], &mut kept.s[t * n..][..n], false, &mut work.room);
             self.step(t, 2, kept, true, work);
         }
-        maps.lift(&work.xi[..n], g, false);
+        maps.lift(&work.xi[..n], g, false, &mut work.room);
     }
 
     /// One step of every board, from r and s to ξ and the next r. Vectors of step t lie at place t modulo `depth`.
@@ -171,7 +176,7 @@ impl<T: Real> Consensus<'_, T> {
             let (p_prev, e_prev) = if t == 0 { (r, s) } else { (p_prev, e_prev) };
             let mut e_dot_k = T::ZERO;
             direction(Direction {
-                triples: self.triples,
+                cell_of: self.cell_of,
                 width: self.d_e,
                 gamma: self.gamma,
                 rho: self.rho,
@@ -183,6 +188,7 @@ impl<T: Real> Consensus<'_, T> {
                 p,
                 e,
                 k,
+                sums: &mut work.sums,
                 e_dot_k: &mut e_dot_k,
             });
             if find {
@@ -211,33 +217,33 @@ impl<T: Real> Consensus<'_, T> {
         work: &mut Work<T>,
     ) {
         let n = kept.y.len();
-        work.fit(self.steps.max(2), n);
+        work.fit(self.steps.max(2), n, self.sums_len());
         work.fit_adjoint(self.steps, n, n / self.board_len());
         if self.steps == 0 {
             let (beta, slope) = self.closed_form();
-            self.exchange(-beta, kept.y, &mut work.xi[..n]);
-            maps.project(d_g, &mut work.f[..n]);
+            self.exchange(-beta, kept.y, &mut work.xi[..n], &mut work.sums);
+            maps.project(d_g, &mut work.f[..n], &mut work.room);
             // ξ = −β M y: what multiplies the derivative of β is ξ/β.
             *d_rho += dot(&work.f[..n], &work.xi[..n]) * slope / beta;
-            self.exchange(-beta, &work.f[..n], &mut work.d_r[..n]);
+            self.exchange(-beta, &work.f[..n], &mut work.d_r[..n], &mut work.sums);
         } else {
             self.replay(kept, work);
-            maps.project(d_g, &mut work.f[..n]);
+            maps.project(d_g, &mut work.f[..n], &mut work.room);
             self.steps_vjp(maps, kept, d_rho, work);
             grad.add_gram(maps, &work.d_s[..self.steps * n], &work.r[..self.steps * n]);
             // The gradient of y takes the place of that of p, which is no longer needed.
-            self.exchange(-self.gamma, &work.d_r[..n], &mut work.d_p[..n]);
+            self.exchange(-self.gamma, &work.d_r[..n], &mut work.d_p[..n], &mut work.sums);
         }
         let d_y = if self.steps == 0 { &work.d_r[..n] } else { &work.d_p[..n] };
         grad.add_lift(maps, &work.xi[..n], d_g);
         grad.add_project(maps, w, d_y);
-        maps.lift(d_y, d_w, true);
+        maps.lift(d_y, d_w, true, &mut work.room);
     }
 
     /// Rebuilds r, p, e, k of every step and ξ.
     fn replay(&self, kept: &mut Kept<'_, T>, work: &mut Work<T>) {
         let n = kept.y.len();
-        self.exchange(-self.gamma, kept.y, &mut work.r[..n]);
+        self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
         work.xi[..n].fill(T::ZERO);
         for t in 0..self.steps {
             self.step(t, self.steps.max(2), kept, false, work);
@@ -257,7 +263,7 @@ impl<T: Real> Consensus<'_, T> {
                 let k = kept.scalars[t * boards + board];
                 self.board_vjp(t, n, board * m, k, c_prev, &kept.s[t * n..][..n], d_rho, board, work);
             }
-            maps.gram(&work.d_s[t * n..][..n], &mut work.d_r[..n], true);
+            maps.gram(&work.d_s[t * n..][..n], &mut work.d_r[..n], true, &mut work.room);
         }
     }
 
@@ -289,7 +295,7 @@ impl<T: Real> Consensus<'_, T> {
         let mut d_c = work.d_c[board] + d_a / k.delta;
         let (mut d_k_dot_p, mut d_b) = (T::ZERO, T::ZERO);
         direction_vjp(DirectionVjp {
-            triples: self.triples,
+            cell_of: self.cell_of,
             width: self.d_e,
             gamma: self.gamma,
             rho: self.rho,
@@ -304,6 +310,7 @@ impl<T: Real> Consensus<'_, T> {
             e_prev,
             d_p,
             d_e,
+            sums: &mut work.sums,
             d_k_dot_p: &mut d_k_dot_p,
             d_b: &mut d_b,
         });
@@ -319,7 +326,8 @@ impl<T: Real> Consensus<'_, T> {
 }
 
 impl<T: Real> Work<T> {
-    fn fit(&mut self, depth: usize, n: usize) {
+    fn fit(&mut self, depth: usize, n: usize, sums: usize) {
+        self.sums.ensure(sums);
         self.xi.ensure(n);
         for v in [&mut self.r, &mut self.p, &mut self.e, &mut self.k] {
             v.ensure(depth * n);

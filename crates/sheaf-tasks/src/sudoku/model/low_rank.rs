@@ -22,7 +22,8 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::gemm::{Mat, gemm, gemm_strided};
-use sheaf_admm::linalg::vector::{axpy, dot};
+use sheaf_admm::linalg::thin::{block_axpy, block_dot, thin_axpy, thin_dot};
+use sheaf_admm::linalg::vector::axpy;
 
 use super::maps::{Stack, StackGrad};
 use crate::sudoku::views::SLOTS;
@@ -66,7 +67,8 @@ pub struct LowRankGrad<T: Copy + Default> {
     b: AlignedVec<T>,     // [agents, q, d_v]
     h: AlignedVec<T>,     // [agents, q, m]
     inner: AlignedVec<T>, // [q, q]
-    coefs: AlignedVec<T>, // [q, 2·times]
+    room: AlignedVec<T>,  // [2, q]
+    coefs: AlignedVec<T>, // [2, 2·times, q]
     terms: AlignedVec<T>, // [2·times, m]
 }
 
@@ -152,50 +154,57 @@ impl<T: Real> LowRankTile<T> {
         }
     }
 
-    /// y_i += A_i B_iᵀ x_i.
-    pub fn project(&self, x: &[T], y: &mut [T]) {
-        let (d_v, m) = (self.dims.d_v, self.dims.m());
-        for (agent, (x, y)) in x.chunks_exact(d_v).zip(y.chunks_exact_mut(m)).enumerate() {
+    /// y_i += A_i B_iᵀ x_i. `room` holds coefficients.
+    pub fn project(&self, x: &[T], y: &mut [T], room: &mut AlignedVec<T>) {
+        room.ensure(self.dims.q());
+        let coefs = &mut room[..self.dims.q()];
+        let (x, y) = (x.chunks_exact(self.dims.d_v), y.chunks_exact_mut(self.dims.m()));
+        for (agent, (x, y)) in x.zip(y).enumerate() {
             let update = self.agent(agent);
-            for (l, b) in update.b.chunks_exact(d_v).enumerate() {
-                axpy(update.slot_mut(l, y), dot(b, x), update.a_of(l));
-            }
+            thin_dot(update.b, x, coefs);
+            update.add_a(coefs, y);
         }
     }
 
     /// g_i += B_i A_iᵀ q_i.
-    pub fn lift(&self, rows: &[T], g: &mut [T]) {
-        let (d_v, m) = (self.dims.d_v, self.dims.m());
-        for (agent, (rows, g)) in rows.chunks_exact(m).zip(g.chunks_exact_mut(d_v)).enumerate() {
+    pub fn lift(&self, rows: &[T], g: &mut [T], room: &mut AlignedVec<T>) {
+        room.ensure(self.dims.q());
+        let coefs = &mut room[..self.dims.q()];
+        let (rows, g) = (rows.chunks_exact(self.dims.m()), g.chunks_exact_mut(self.dims.d_v));
+        for (agent, (rows, g)) in rows.zip(g).enumerate() {
             let update = self.agent(agent);
-            for (l, b) in update.b.chunks_exact(d_v).enumerate() {
-                axpy(g, dot(update.a_of(l), update.slot(l, rows)), b);
-            }
+            update.dot_a(rows, coefs);
+            thin_axpy(update.b, coefs, g);
         }
     }
 
     /// s_i += A_i H_iᵀ r_i + H_i A_iᵀ r_i.
-    pub fn gram(&self, r: &[T], s: &mut [T]) {
+    pub fn gram(&self, r: &[T], s: &mut [T], room: &mut AlignedVec<T>) {
+        room.ensure(2 * self.dims.q());
+        let (alpha, eta) = room[..2 * self.dims.q()].split_at_mut(self.dims.q());
         let m = self.dims.m();
         for (agent, (r, s)) in r.chunks_exact(m).zip(s.chunks_exact_mut(m)).enumerate() {
             let update = self.agent(agent);
-            for (l, h) in update.h.chunks_exact(m).enumerate() {
-                axpy(update.slot_mut(l, s), dot(h, r), update.a_of(l));
-                axpy(s, dot(update.a_of(l), update.slot(l, r)), h);
-            }
+            thin_dot(update.h, r, eta);
+            update.dot_a(r, alpha);
+            thin_axpy(update.h, alpha, s);
+            update.add_a(eta, s);
         }
     }
 
     /// What y += A Bᵀ x with gradient d_y (or g += B Aᵀ q with gradient d_g) adds: rows are d_y or q, states x or d_g.
     pub fn pair_vjp(&self, rows: &[T], states: &[T], grad: &mut LowRankGrad<T>) {
         let (d_v, d_e, m, q) = (self.dims.d_v, self.dims.d_e, self.dims.m(), self.dims.q());
+        let (from_b, from_a) = grad.room[..2 * q].split_at_mut(q);
         for (agent, (rows, states)) in rows.chunks_exact(m).zip(states.chunks_exact(d_v)).enumerate() {
             let update = self.agent(agent);
-            for (l, b) in update.b.chunks_exact(d_v).enumerate() {
-                let at = agent * q + l;
-                let row = update.slot(l, rows);
-                axpy(&mut grad.a[at * d_e..][..d_e], dot(b, states), row);
-                axpy(&mut grad.b[at * d_v..][..d_v], dot(update.a_of(l), row), states);
+            thin_dot(update.b, states, from_b);
+            update.dot_a(rows, from_a);
+            let d_a = grad.a[agent * q * d_e..][..q * d_e].chunks_exact_mut(d_e);
+            let d_b = grad.b[agent * q * d_v..][..q * d_v].chunks_exact_mut(d_v);
+            for (l, (d_a, d_b)) in d_a.zip(d_b).enumerate() {
+                axpy(d_a, from_b[l], update.slot(l, rows));
+                axpy(d_b, from_a[l], states);
             }
         }
     }
@@ -204,26 +213,35 @@ impl<T: Real> LowRankTile<T> {
     pub fn gram_vjp(&self, d_s: &[T], r: &[T], grad: &mut LowRankGrad<T>) {
         let (d_e, m, q, n) = (self.dims.d_e, self.dims.m(), self.dims.q(), self.agents * self.dims.m());
         let times = r.len() / n;
-        grad.coefs.ensure(q * 2 * times);
-        grad.terms.ensure(2 * times * m);
+        let LowRankGrad { a, h, coefs, terms, .. } = grad;
+        coefs.ensure(2 * times * 2 * q);
+        terms.ensure(2 * times * m);
+        let (alphas, etas) = coefs[..4 * times * q].split_at_mut(2 * times * q);
         for agent in 0..self.agents {
             let update = self.agent(agent);
             for t in 0..times {
                 let at = t * n + agent * m;
                 let (d_s, r) = (&d_s[at..][..m], &r[at..][..m]);
-                grad.terms[2 * t * m..][..m].copy_from_slice(d_s);
-                grad.terms[(2 * t + 1) * m..][..m].copy_from_slice(r);
-                for (l, h) in update.h.chunks_exact(m).enumerate() {
-                    let (d_s_slot, r_slot) = (update.slot(l, d_s), update.slot(l, r));
-                    grad.coefs[l * 2 * times + 2 * t] = dot(update.a_of(l), r_slot);
-                    grad.coefs[l * 2 * times + 2 * t + 1] = dot(update.a_of(l), d_s_slot);
-                    let d_a = &mut grad.a[(agent * q + l) * d_e..][..d_e];
-                    axpy(d_a, dot(h, r), d_s_slot);
-                    axpy(d_a, dot(h, d_s), r_slot);
-                }
+                terms[2 * t * m..][..m].copy_from_slice(d_s);
+                terms[(2 * t + 1) * m..][..m].copy_from_slice(r);
+                update.dot_a(r, &mut alphas[2 * t * q..][..q]);
+                update.dot_a(d_s, &mut alphas[(2 * t + 1) * q..][..q]);
             }
-            let (coefs, terms) = (Mat::new(&grad.coefs, q, 2 * times), Mat::new(&grad.terms, 2 * times, m));
-            gemm(&mut grad.h[agent * q * m..][..q * m], coefs, terms, T::ONE, T::ONE);
+            let both = Mat::new(&terms[..], 2 * times, m);
+            gemm(etas, both, Mat::new(update.h, q, m).t(), T::ONE, T::ZERO);
+            // Rows 2t are of d_s, rows 2t + 1 of r, but each goes with the other.
+            for pair in etas.chunks_exact_mut(2 * q) {
+                let (of_d_s, of_r) = pair.split_at_mut(q);
+                of_d_s.swap_with_slice(of_r);
+            }
+            let alphas = Mat::new(alphas, 2 * times, q);
+            gemm(&mut h[agent * q * m..][..q * m], alphas.t(), both, T::ONE, T::ONE);
+            for slot in 0..SLOTS {
+                let etas = Mat::strided(&etas[slot * self.dims.rank..], 2 * times, self.dims.rank, q);
+                let both = Mat::strided(&terms[slot * d_e..], 2 * times, d_e, m);
+                let d_a = &mut a[(agent * q + slot * self.dims.rank) * d_e..][..self.dims.rank * d_e];
+                gemm(d_a, etas.t(), both, T::ONE, T::ONE);
+            }
         }
     }
 }
@@ -233,6 +251,7 @@ impl<T: Real> LowRankGrad<T> {
     pub fn reset(&mut self, tile: &LowRankTile<T>) {
         let (dims, q, agents) = (tile.dims, tile.dims.q(), tile.agents);
         self.inner.ensure(q * q);
+        self.room.ensure(2 * q);
         for (v, len) in
             [(&mut self.a, q * dims.d_e), (&mut self.b, q * dims.d_v), (&mut self.h, q * dims.m())]
         {
@@ -251,21 +270,20 @@ struct Update<'a, T> {
 }
 
 impl<T: Real> Update<'_, T> {
-    /// Column l of A within its slot.
-    #[inline]
-    fn a_of(&self, l: usize) -> &[T] {
-        &self.a[l * self.dims.d_e..][..self.dims.d_e]
-    }
-
     /// The part of a projection that column l touches.
     #[inline]
     fn slot<'r>(&self, l: usize, row: &'r [T]) -> &'r [T] {
         &row[l / self.dims.rank * self.dims.d_e..][..self.dims.d_e]
     }
 
-    #[inline]
-    fn slot_mut<'r>(&self, l: usize, row: &'r mut [T]) -> &'r mut [T] {
-        &mut row[l / self.dims.rank * self.dims.d_e..][..self.dims.d_e]
+    /// out = Aᵀ row.
+    fn dot_a(&self, row: &[T], out: &mut [T]) {
+        block_dot(self.a, self.dims.rank, self.dims.d_e, row, out);
+    }
+
+    /// row += A coefs.
+    fn add_a(&self, coefs: &[T], row: &mut [T]) {
+        block_axpy(self.a, self.dims.rank, self.dims.d_e, coefs, row);
     }
 }
 

@@ -19,6 +19,7 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::gemm::{Mat, gemm};
+use sheaf_admm::linalg::panel::panel_gemm;
 
 /// G, Gᵀ and C of one optimiser step.
 #[derive(Clone, Debug, Default)]
@@ -67,21 +68,19 @@ impl<T: Real> Stack<T> {
     /// y = x Gᵀ, overwriting.
     pub fn project(&self, x: &[T], y: &mut [T]) {
         let x = Mat::new(x, self.rows(x), self.d_v);
-        gemm(y, x, Mat::new(&self.gt, self.d_v, self.m), T::ONE, T::ZERO);
+        panel_gemm(y, x, Mat::new(&self.gt, self.d_v, self.m), false);
     }
 
     /// g = q G, overwriting or adding.
     pub fn lift(&self, q: &[T], g: &mut [T], add: bool) {
         let q = Mat::new(q, self.rows(g), self.m);
-        let beta = if add { T::ONE } else { T::ZERO };
-        gemm(g, q, Mat::new(&self.g, self.m, self.d_v), T::ONE, beta);
+        panel_gemm(g, q, Mat::new(&self.g, self.m, self.d_v), add);
     }
 
     /// s = r C, overwriting or adding.
     pub fn gram(&self, r: &[T], s: &mut [T], add: bool) {
         let rows = r.len() / self.m;
-        let beta = if add { T::ONE } else { T::ZERO };
-        gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), T::ONE, beta);
+        panel_gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), add);
     }
 }
 
@@ -107,13 +106,13 @@ impl<T: Real> StackGrad<T> {
     pub fn add_pair(&mut self, stack: &Stack<T>, rows: &[T], states: &[T]) {
         let count = stack.rows(states);
         let (rows, states) = (Mat::new(rows, count, stack.m), Mat::new(states, count, stack.d_v));
-        gemm(&mut self.g, rows.t(), states, T::ONE, T::ONE);
+        panel_gemm(&mut self.g, rows.t(), states, true);
     }
 
     /// d_C += d_sᵀ r.
     pub fn add_gram(&mut self, stack: &Stack<T>, d_s: &[T], r: &[T]) {
         let count = r.len() / stack.m;
         let (d_s, r) = (Mat::new(d_s, count, stack.m), Mat::new(r, count, stack.m));
-        gemm(&mut self.c, d_s.t(), r, T::ONE, T::ONE);
+        panel_gemm(&mut self.c, d_s.t(), r, true);
     }
 }

@@ -25,13 +25,14 @@ mod tile;
 pub mod tile_maps;
 mod trace;
 
+pub(crate) use batch::Workers;
 pub use batch::{Batch, BatchLoss};
 pub use cayley::Cayley;
 pub use config::{Checked, MapKind, SudokuConfig};
 pub use decoder::Decoded;
 pub use encoder::Encoded;
 pub use prepared::Prepared;
-pub use tile::{Horizon, Seen, Tile, TileGrad};
+pub use tile::{Horizon, Seen, Tile, TileGrad, Watcher};
 pub use trace::SudokuTrace;
 
 use std::ops::Range;
@@ -109,6 +110,12 @@ impl SudokuModel {
     pub fn rho<T: Real>(&self, params: &[T]) -> (T, T) {
         let at = params[self.rho.start] + T::from_f64(inverse_softplus(self.config.rho_init));
         (softplus_of(at), if self.config.rho_learned { sigmoid_of(at) } else { T::ZERO })
+    }
+
+    /// Boards whose products are one: more make better products, fewer stay in the cache. The updates of low-rank maps
+    /// are megabytes for each board.
+    pub fn tile(&self) -> usize {
+        if self.checked.maps == MapKind::LowRank { 1 } else { 4 }
     }
 
     /// Numbers of a board's states.

@@ -20,7 +20,7 @@ use sheaf_admm::linalg::vector::sub;
 use sheaf_admm::train::loss::cross_entropy_grad;
 
 use super::consensus::{Kept, Scalars, Work};
-use super::decoder::Decoded;
+use super::decoder::{Decoded, Folded};
 use super::encoder::{Encoded, EncodedGrad, EncoderScratch};
 use super::low_rank::{LowRankDims, LowRankGrad, LowRankTile};
 use super::maps::StackGrad;
@@ -95,6 +95,8 @@ pub struct TileGrad<T: Copy + Default> {
     pub params: Vec<T>,
     /// Of the prepared maps.
     pub stack: StackGrad<T>,
+    /// Of the prepared decoder.
+    pub decoder: Folded<T>,
     /// Sum of the losses.
     pub loss: f64,
     /// First board, counted within the batch, whose loss was not finite.
@@ -107,15 +109,17 @@ impl<T: Real> TileGrad<T> {
         self.params.resize(model.layout.len(), T::ZERO);
         self.params.fill(T::ZERO);
         self.stack.reset(super::SLOTS * model.config.d_e, model.config.d_v);
+        self.decoder.ensure(model.decoder.folded_len());
+        self.decoder.fill(T::ZERO);
         self.loss = 0.0;
         self.bad = None;
     }
 }
 
 impl<T: Real> Tile<T> {
-    /// The x of the last iteration, `[boards, 27, d_v]`.
-    pub fn x(&self) -> &[T] {
-        &self.x[..self.w.len()]
+    /// Replaces the x of a solve without a tape, `[boards, 27, d_v]`: what is decoded next.
+    pub fn set_x(&mut self, x: &[T]) {
+        self.x[..x.len()].copy_from_slice(x);
     }
 
     /// The updates of the maps.
@@ -216,15 +220,10 @@ impl SudokuModel {
         iterations
     }
 
-    /// Decodes states `[boards, 27, d_v]` into `tile.logits()`.
-    pub fn decode<T: Real>(&self, params: &[T], x: &[T], decoded: &mut Decoded<T>) {
-        self.decoder.forward(params, x, decoded);
-    }
-
     /// Decodes the last x of a solve without a tape into `tile.logits()`.
-    pub fn decode_last<T: Real>(&self, params: &[T], tile: &mut Tile<T>) {
+    pub fn decode_last<T: Real>(&self, params: &[T], p: &Prepared<T>, tile: &mut Tile<T>) {
         let n = tile.encoded.agents * self.config.d_v;
-        self.decoder.forward(params, &tile.x[..n], &mut tile.decoded);
+        self.decoder.forward(params, &p.decoder, &tile.x[..n], &mut tile.decoded);
     }
 
     /// Loss of the boards of a tile and, added to `grad`, its gradients. `weight` is what one cell of one agent in one
@@ -252,7 +251,7 @@ impl SudokuModel {
         tile.back.fit(n, window, puzzles.len());
         for slot in 0..window {
             let x = &tile.x[(horizon.iterations - window + slot) * n..][..n];
-            self.decoder.forward(params, x, &mut tile.decoded);
+            self.decoder.forward(params, &p.decoder, x, &mut tile.decoded);
             let one = VIEWS * CLASSES;
             let logits = tile.decoded.logits[..puzzles.len() * one].chunks_exact_mut(one);
             for (board, (logits, labels)) in logits.zip(tile.labels.chunks_exact(VIEWS)).enumerate() {
@@ -264,7 +263,8 @@ impl SudokuModel {
             }
             let d_x = &mut tile.back.d_x[slot * n..][..n];
             d_x.fill(T::ZERO);
-            self.decoder.vjp(params, x, &mut tile.decoded, d_x, &mut grad.params);
+            let (d_folded, d_params) = (&mut grad.decoder, &mut grad.params);
+            self.decoder.vjp(params, &p.decoder, x, &mut tile.decoded, d_x, d_folded, d_params);
         }
         self.reverse(params, p, horizon.iterations, window, n, tile, grad);
     }

@@ -1,6 +1,7 @@
 //! The maps of a tile: the shared stack, and what every view adds to it.
 
 use sheaf_admm::Real;
+use sheaf_admm::linalg::aligned::AlignedVec;
 
 use super::low_rank::{LowRankGrad, LowRankTile};
 use super::maps::{Stack, StackGrad};
@@ -24,27 +25,27 @@ pub struct TileMapsGrad<'g, T: Copy + Default> {
 }
 
 impl<T: Real> TileMaps<'_, T> {
-    /// y_i = F_i x_i, overwriting.
-    pub fn project(&self, x: &[T], y: &mut [T]) {
+    /// y_i = F_i x_i, overwriting. `room` is scratch, here and below.
+    pub fn project(&self, x: &[T], y: &mut [T], room: &mut AlignedVec<T>) {
         self.stack.project(x, y);
         if let Some(low) = self.low {
-            low.project(x, y);
+            low.project(x, y, room);
         }
     }
 
     /// g_i = F_iᵀ q_i, overwriting or adding.
-    pub fn lift(&self, q: &[T], g: &mut [T], add: bool) {
+    pub fn lift(&self, q: &[T], g: &mut [T], add: bool, room: &mut AlignedVec<T>) {
         self.stack.lift(q, g, add);
         if let Some(low) = self.low {
-            low.lift(q, g);
+            low.lift(q, g, room);
         }
     }
 
     /// s_i = F_i F_iᵀ r_i, overwriting or adding.
-    pub fn gram(&self, r: &[T], s: &mut [T], add: bool) {
+    pub fn gram(&self, r: &[T], s: &mut [T], add: bool, room: &mut AlignedVec<T>) {
         self.stack.gram(r, s, add);
         if let Some(low) = self.low {
-            low.gram(r, s);
+            low.gram(r, s, room);
         }
     }
 }

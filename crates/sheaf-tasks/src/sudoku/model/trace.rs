@@ -1,6 +1,7 @@
 //! Everything about one board: states, residuals and digits of every iteration.
 
 use sheaf_admm::Real;
+use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::cells::exchange_cells;
 use sheaf_admm::linalg::vector::{dot, norm};
 
@@ -77,16 +78,18 @@ impl SudokuModel {
         let low = (self.checked.maps == MapKind::LowRank).then_some(tile.low());
         let maps = TileMaps { stack: &p.stack, low };
         let (mut y, mut m) = (vec![T::ZERO; self.row_len()], vec![T::ZERO; self.row_len()]);
+        let mut room = AlignedVec::default();
+        let mut sums = vec![T::ZERO; self.row_len() / 3];
         let count = T::from_f64((EDGES * self.config.d_e) as f64);
         for z in trace.z.chunks_exact(n) {
-            maps.project(z, &mut y);
-            exchange_cells(consensus.triples, consensus.d_e, T::ONE, &y, &mut m);
+            maps.project(z, &mut y, &mut room);
+            exchange_cells(consensus.cell_of, consensus.d_e, T::ONE, &y, &mut m, &mut sums);
             // The squared residuals of all edges add up to y·My.
             trace.consistency.push((dot(&y, &m) / count + T::from_f64(1e-6)).sqrt());
         }
         let mut board = vec![T::ZERO; CELLS * CLASSES];
         for x in trace.x.chunks_exact(n) {
-            self.decoder.forward(params, x, &mut tile.decoded);
+            self.decoder.forward(params, &p.decoder, x, &mut tile.decoded);
             let logits = &tile.decoded.logits[..VIEWS * CLASSES];
             trace.logits.extend_from_slice(logits);
             reassemble(logits, &mut board);

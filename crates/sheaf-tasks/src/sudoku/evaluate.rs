@@ -1,0 +1,178 @@
+//! How well a model completes a set of puzzles.
+//!
+//! A board runs a fixed number of iterations, or until it has *settled*: for `patience` iterations in a row, the agreed
+//! state z moved less than `fraction` of the fastest it has moved so far. A board that has settled keeps the answer it
+//! had then, while its tile goes on for the others.
+
+use rayon::prelude::*;
+use sheaf_admm::Real;
+
+use super::data::SudokuSet;
+use super::metrics::{Score, Summary, score};
+use super::model::{Prepared, Seen, SudokuModel, Tile, Workers};
+use super::views::{VIEWS, argmax, reassemble};
+use super::{CELLS, CLASSES, Grid};
+pub use crate::maze::evaluate::Settling;
+
+/// How to evaluate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EvalOptions {
+    /// Iterations, or the limit when settling.
+    pub iterations: usize,
+    /// Stop each board when it has settled.
+    pub settling: Option<Settling>,
+}
+
+impl EvalOptions {
+    /// Exactly `iterations` iterations.
+    pub fn fixed(iterations: usize) -> Self {
+        Self { iterations, settling: None }
+    }
+}
+
+/// What the model made of one puzzle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The predicted board.
+    pub predicted: Grid,
+    /// Iterations until it was taken.
+    pub iterations: usize,
+}
+
+/// What an evaluation found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EvalReport {
+    /// Solved, valid, cells, blanks.
+    pub summary: Summary,
+    /// The same of the puzzles with one solution.
+    pub unique: Summary,
+    /// Iterations until the answers were taken, summed over boards.
+    pub iterations: usize,
+}
+
+impl EvalReport {
+    /// Mean iterations of a board.
+    pub fn mean_iterations(&self) -> f64 {
+        self.iterations as f64 / self.summary.boards.max(1) as f64
+    }
+}
+
+/// Answers to `puzzles`, in order, found on all cores. They do not depend on the number of cores. `progress` is told
+/// how many boards are done, some at a time.
+pub fn answer<T: Real>(
+    model: &SudokuModel,
+    params: &[T],
+    puzzles: &[Grid],
+    options: &EvalOptions,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Vec<Answer> {
+    let (mut prepared, workers) = (Prepared::default(), Workers::default());
+    model.prepare(params, &mut prepared);
+    puzzles
+        .par_chunks(model.tile())
+        .with_max_len(1)
+        .flat_map_iter(|puzzles| {
+            let answers = workers.with(|tile| answer_tile(model, params, &prepared, puzzles, options, tile));
+            progress(puzzles.len());
+            answers
+        })
+        .collect()
+}
+
+fn answer_tile<T: Real>(
+    model: &SudokuModel,
+    params: &[T],
+    prepared: &Prepared<T>,
+    puzzles: &[Grid],
+    options: &EvalOptions,
+    tile: &mut Tile<T>,
+) -> Vec<Answer> {
+    model.encode(params, prepared, puzzles, tile);
+    let iterations = match options.settling {
+        None => vec![model.iterate(prepared, options.iterations, false, tile, None); puzzles.len()],
+        Some(settling) => {
+            let mut paces = vec![Pace::new(settling); puzzles.len()];
+            let n = model.state_len();
+            let mut held: Vec<T> = Vec::new();
+            let mut observer = |seen: Seen<'_, T>| {
+                held.resize(seen.x.len(), T::ZERO);
+                for (board, pace) in paces.iter_mut().enumerate() {
+                    let own = board * n..(board + 1) * n;
+                    if !pace.settled() {
+                        held[own.clone()].copy_from_slice(&seen.x[own.clone()]);
+                        pace.look(&seen.w[own.clone()], &seen.g[own]);
+                    }
+                }
+                !paces.iter().all(Pace::settled)
+            };
+            model.iterate(prepared, options.iterations, false, tile, Some(&mut observer));
+            tile.set_x(&held);
+            paces.iter().map(|pace| pace.seen).collect()
+        }
+    };
+    model.decode_last(params, prepared, tile);
+    let mut board = vec![T::ZERO; CELLS * CLASSES];
+    let logits = tile.logits().chunks_exact(VIEWS * CLASSES);
+    let predict = |(logits, iterations): (&[T], usize)| {
+        reassemble(logits, &mut board);
+        Answer { predicted: argmax(&board), iterations }
+    };
+    logits.zip(iterations).map(predict).collect()
+}
+
+/// Watches how fast z moves.
+#[derive(Clone, Debug)]
+struct Pace {
+    settling: Settling,
+    z: Vec<f64>, // [27, d_v]
+    fastest: f64,
+    slow: usize,
+    seen: usize,
+}
+
+impl Pace {
+    fn new(settling: Settling) -> Self {
+        Self { settling, z: Vec::new(), fastest: 0.0, slow: 0, seen: 0 }
+    }
+
+    fn settled(&self) -> bool {
+        self.slow >= self.settling.patience
+    }
+
+    fn look<T: Real>(&mut self, w: &[T], g: &[T]) {
+        let z = w.iter().zip(g).map(|(&w, &g)| (w + g).to_f64());
+        self.seen += 1;
+        if self.z.is_empty() {
+            self.z.extend(z);
+            return;
+        }
+        let mut square = 0.0;
+        for (old, new) in self.z.iter_mut().zip(z) {
+            square += (new - *old) * (new - *old);
+            *old = new;
+        }
+        let speed = square.sqrt();
+        self.fastest = self.fastest.max(speed);
+        self.slow = if speed < self.settling.fraction * self.fastest { self.slow + 1 } else { 0 };
+    }
+}
+
+/// Evaluates all puzzles of a set on all cores.
+pub fn evaluate<T: Real>(
+    model: &SudokuModel,
+    params: &[T],
+    set: &SudokuSet,
+    options: &EvalOptions,
+    progress: &(dyn Fn(usize) + Sync),
+) -> EvalReport {
+    let mut report = EvalReport::default();
+    for (i, answer) in answer(model, params, &set.puzzles, options, progress).iter().enumerate() {
+        let score: Score = score(&set.puzzles[i], &set.solutions[i], &answer.predicted);
+        report.summary.add(&score);
+        if !set.ambiguous[i] {
+            report.unique.add(&score);
+        }
+        report.iterations += answer.iterations;
+    }
+    report
+}

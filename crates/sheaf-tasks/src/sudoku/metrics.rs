@@ -1,0 +1,99 @@
+//! How right a predicted board is.
+//!
+//! | number | means |
+//! | --- | --- |
+//! | solved | all 81 cells are those of the stored solution |
+//! | valid | every unit holds every digit once and all givens are kept: a solution, if not the stored one |
+//! | cell accuracy | share of the 81 cells that are right |
+//! | blank accuracy | share of the blanks that are right |
+
+use super::solver::is_complete;
+use super::{BLANK, Grid};
+
+/// One board.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    /// Exactly the stored solution.
+    pub solved: bool,
+    /// Some solution.
+    pub valid: bool,
+    /// Cells that are right, of 81.
+    pub right_cells: usize,
+    /// Blanks that are right.
+    pub right_blanks: usize,
+    /// Blanks.
+    pub blanks: usize,
+}
+
+/// Judges a prediction.
+pub fn score(puzzle: &Grid, solution: &Grid, predicted: &Grid) -> Score {
+    let cells = || puzzle.iter().zip(solution.iter().zip(predicted));
+    let right_cells = cells().filter(|(_, (s, p))| s == p).count();
+    let kept = cells().all(|(&given, (_, &p))| given == BLANK || given == p);
+    Score {
+        solved: right_cells == puzzle.len(),
+        valid: kept && is_complete(predicted),
+        right_cells,
+        right_blanks: cells().filter(|&(&given, (s, p))| given == BLANK && s == p).count(),
+        blanks: cells().filter(|&(&given, _)| given == BLANK).count(),
+    }
+}
+
+/// Many boards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Boards judged.
+    pub boards: usize,
+    /// Boards solved.
+    pub solved: usize,
+    /// Boards validly completed.
+    pub valid: usize,
+    /// Cells that are right.
+    pub right_cells: usize,
+    /// Blanks that are right.
+    pub right_blanks: usize,
+    /// Blanks.
+    pub blanks: usize,
+}
+
+impl Summary {
+    /// Adds one board.
+    pub fn add(&mut self, score: &Score) {
+        self.boards += 1;
+        self.solved += usize::from(score.solved);
+        self.valid += usize::from(score.valid);
+        self.right_cells += score.right_cells;
+        self.right_blanks += score.right_blanks;
+        self.blanks += score.blanks;
+    }
+
+    /// Adds what another worker has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.boards += other.boards;
+        self.solved += other.solved;
+        self.valid += other.valid;
+        self.right_cells += other.right_cells;
+        self.right_blanks += other.right_blanks;
+        self.blanks += other.blanks;
+    }
+
+    /// Part of the boards that is solved, 0 to 1; NaN without boards.
+    pub fn solved_rate(&self) -> f64 {
+        self.solved as f64 / self.boards as f64
+    }
+
+    /// Part of the boards that is validly completed, 0 to 1; NaN without boards.
+    pub fn valid_rate(&self) -> f64 {
+        self.valid as f64 / self.boards as f64
+    }
+
+    /// Part of the cells that is right, 0 to 1; NaN without boards.
+    pub fn cell_accuracy(&self) -> f64 {
+        self.right_cells as f64 / (super::CELLS * self.boards) as f64
+    }
+
+    /// Part of all blanks that is right, 0 to 1; NaN without blanks.
+    pub fn blank_accuracy(&self) -> f64 {
+        self.right_blanks as f64 / self.blanks as f64
+    }
+}
