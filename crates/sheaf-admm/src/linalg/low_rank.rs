@@ -7,13 +7,13 @@
 //! | --- | --- | --- |
 //! | y = F z | t = R z, c = Bᵀ z, y\[s\] = t + A\[s\] c\[s\] | Rᵀ `[d_v, d_e]`, B `[d_v, m]`, A `[slots, rank, d_e]` |
 //! | g = Fᵀ s | u = Σ s\[s\], e\[s\] = A\[s\]ᵀ s\[s\], g = Rᵀ u + B e | R `[d_e, d_v]`, Aᵀ `[slots, d_e, rank]`, Bᵀ `[m, d_v]` |
-//! | dF += rows·stateᵀ | a block of dF stays in registers over all terms | |
+//! | dF += rows·stateᵀ | | |
 //!
-//! R is applied once per agent, not once per slot. Agents with the same view come one after another, [`GROUP`] of them
-//! at a time, so that a row is loaded once for all of them; of the many distinct views that one agent has alone, every
-//! number is read once per product, and the products run as fast as the cache delivers.
+//! R is applied once per agent, not once per slot, and slots without an edge are left out: their rows are 0. The
+//! published sizes have kernels of their own (`low_rank_shaped`); all others run the plain loops below, which are also
+//! what those kernels are compared with.
 
-pub(crate) use super::low_rank_outers::outers;
+use super::low_rank_shaped as shaped;
 use super::simd::{fma, kernel};
 use crate::Real;
 
@@ -24,7 +24,7 @@ pub struct LowRankShape {
     pub d_v: usize,
     /// Edge stalk.
     pub d_e: usize,
-    /// Slots of an agent.
+    /// Slots of an agent; at most 32.
     pub slots: usize,
     /// Rank of the update of each slot.
     pub rank: usize,
@@ -32,11 +32,8 @@ pub struct LowRankShape {
     pub ld: usize,
 }
 
-/// Longest c, e, t or u the kernels hold.
-const CAPACITY: usize = 128;
-
-/// Agents of one view that are multiplied together.
-pub const GROUP: usize = 4;
+/// The sizes of the published MNIST model, apart from the padding.
+const PUBLISHED: (usize, usize, usize, usize) = (32, 24, 8, 8);
 
 impl LowRankShape {
     /// slots · rank.
@@ -55,227 +52,41 @@ impl LowRankShape {
         2 * self.m() * (self.d_v + self.d_e)
     }
 
-    /// Whether the kernels take these sizes.
-    pub fn fits(&self) -> bool {
-        self.d_e <= CAPACITY && self.m() <= CAPACITY && self.ld.is_multiple_of(16)
+    fn is_published(&self) -> bool {
+        (self.d_v, self.d_e, self.slots, self.rank) == PUBLISHED
     }
 }
 
-/// Which view each agent has, and the agents in an order that puts equal views side by side.
+/// Which view each agent has, and the agents in an order that puts equal ones side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped<'a> {
     /// The view of each agent.
     pub index: &'a [u32], // [agents]
-    /// All agents, those with the same view next to each other.
+    /// The slots of each agent that have an edge, bit by bit.
+    pub masks: &'a [u32], // [agents]
+    /// All agents, those with the same view and slots next to each other.
     pub order: &'a [u32], // [agents]
 }
 
 impl<'a> Grouped<'a> {
-    /// Calls `f(view, agents of it)` for runs of at most `most` agents.
+    /// Takes a run of at most `most` equal agents from the front of `rest`: (view, slots, agents). Not an iterator
+    /// with a closure: the compiler would build the closure's body apart, without its kernel's vector instructions.
     #[inline(always)]
-    pub(super) fn each_run(&self, most: usize, mut f: impl FnMut(usize, &'a [u32])) {
-        let mut rest = self.order;
-        while let Some(&first) = rest.first() {
-            let view = self.index[first as usize];
-            let same = |&&a: &&u32| self.index[a as usize] == view;
-            let (run, more) = rest.split_at(rest.iter().take(most).take_while(same).count());
-            f(view as usize, run);
-            rest = more;
-        }
-    }
-}
-
-/// Covers `0..$n` by pieces of 64, 32, 24, 16, 8 or 1 lanes and calls `$f` with the piece's width and start.
-macro_rules! cover {
-    ($n:expr, $f:ident::<$t:ident, $fma:ident, $g:tt>($($arg:expr),*)) => {{
-        let (n, mut at) = ($n, 0);
-        while at < n {
-            at += match n - at {
-                64.. => { $f::<$t, $fma, $g, 64>(at, $($arg),*); 64 }
-                32.. => { $f::<$t, $fma, $g, 32>(at, $($arg),*); 32 }
-                24.. => { $f::<$t, $fma, $g, 24>(at, $($arg),*); 24 }
-                16.. => { $f::<$t, $fma, $g, 16>(at, $($arg),*); 16 }
-                8.. => { $f::<$t, $fma, $g, 8>(at, $($arg),*); 8 }
-                _ => { $f::<$t, $fma, $g, 1>(at, $($arg),*); 1 }
-            };
-        }
-    }};
-}
-
-pub(super) use cover;
-
-/// acc\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\]\[at..at + N\].
-#[inline(always)]
-fn accumulate<T: Real, const FMA: bool, const G: usize, const N: usize>(
-    acc: &mut [[T; N]; G],
-    coefs: &[&[T]; G],
-    rows: &[T],
-    stride: usize,
-    at: usize,
-) {
-    for (j, row) in rows.chunks_exact(stride).enumerate() {
-        let row: &[T; N] = row[at..at + N].try_into().expect("N lanes");
-        for g in 0..G {
-            let coef = coefs[g][j];
-            for l in 0..N {
-                acc[g][l] = fma::<T, FMA>(coef, row[l], acc[g][l]);
+    pub(super) fn take_run(&self, most: usize, rest: &mut &'a [u32]) -> Option<(usize, u32, &'a [u32])> {
+        let all = *rest;
+        let first = *all.first()? as usize;
+        let (view, mask) = (self.index[first], self.masks[first]);
+        let mut len = 1;
+        while len < most.min(all.len()) {
+            let next = all[len] as usize;
+            if self.index[next] != view || self.masks[next] != mask {
+                break;
             }
+            len += 1;
         }
+        *rest = &all[len..];
+        Some((view as usize, mask, &all[..len]))
     }
-}
-
-/// out\[g\]\[at..\] = Σ_j coefs\[g\]\[j\] · rows\[j\]\[at..\].
-#[inline(always)]
-fn fill<T: Real, const FMA: bool, const G: usize, const N: usize>(
-    at: usize,
-    coefs: &[&[T]; G],
-    rows: &[T],
-    stride: usize,
-    out: &mut [[T; CAPACITY]; G],
-    first: usize,
-) {
-    let mut acc = [[T::ZERO; N]; G];
-    accumulate::<T, FMA, G, N>(&mut acc, coefs, rows, stride, at);
-    for g in 0..G {
-        out[g][first + at..first + at + N].copy_from_slice(&acc[g]);
-    }
-}
-
-/// y of one slot: starts from t.
-#[inline(always)]
-fn slot_rows<T: Real, const FMA: bool, const G: usize, const N: usize>(
-    at: usize,
-    t: &[[T; CAPACITY]; G],
-    coefs: &[&[T]; G],
-    rows: &[T],
-    stride: usize,
-    y: &mut [T],
-    starts: &[usize; G],
-) {
-    let mut acc = [[T::ZERO; N]; G];
-    for g in 0..G {
-        acc[g].copy_from_slice(&t[g][at..at + N]);
-    }
-    accumulate::<T, FMA, G, N>(&mut acc, coefs, rows, stride, at);
-    for g in 0..G {
-        y[starts[g] + at..][..N].copy_from_slice(&acc[g]);
-    }
-}
-
-/// g = Rᵀ u + B e.
-#[inline(always)]
-fn lifted<T: Real, const FMA: bool, const G: usize, const N: usize>(
-    at: usize,
-    u: &[&[T]; G],
-    base: &[T],
-    e: &[&[T]; G],
-    b_t: &[T],
-    d_v: usize,
-    out: &mut [T],
-    starts: &[usize; G],
-) {
-    let mut acc = [[T::ZERO; N]; G];
-    accumulate::<T, FMA, G, N>(&mut acc, u, base, d_v, at);
-    accumulate::<T, FMA, G, N>(&mut acc, e, b_t, d_v, at);
-    for g in 0..G {
-        out[starts[g] + at..][..N].copy_from_slice(&acc[g]);
-    }
-}
-
-/// Room for t and c, or u and e, of a group.
-struct Room<T, const G: usize> {
-    t: [[T; CAPACITY]; G],
-    c: [[T; CAPACITY]; G],
-}
-
-impl<T: Real, const G: usize> Room<T, G> {
-    #[inline(always)]
-    fn new() -> Self {
-        Self { t: [[T::ZERO; CAPACITY]; G], c: [[T::ZERO; CAPACITY]; G] }
-    }
-}
-
-#[inline(always)]
-fn project_group<T: Real, const FMA: bool, const G: usize>(
-    shape: LowRankShape,
-    base: &[T],
-    view: &[T],
-    agents: &[u32],
-    z: &[T],
-    y: &mut [T],
-    room: &mut Room<T, G>,
-) {
-    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
-    let m = slots * rank;
-    let (base_t, b) = (&base[d_e * d_v..][..d_e * d_v], &view[..d_v * m]);
-    let a = &view[d_v * m..][..m * d_e];
-    let z: [&[T]; G] = std::array::from_fn(|g| &z[agents[g] as usize * d_v..][..d_v]);
-    let Room { t, c } = room;
-    cover!(d_e, fill::<T, FMA, G>(&z, base_t, d_e, t, 0));
-    cover!(m, fill::<T, FMA, G>(&z, b, m, c, 0));
-    for slot in 0..slots {
-        let a = &a[slot * rank * d_e..][..rank * d_e];
-        let coefs: [&[T]; G] = std::array::from_fn(|g| &c[g][slot * rank..][..rank]);
-        let starts: [usize; G] = std::array::from_fn(|g| agents[g] as usize * ld + slot * d_e);
-        cover!(d_e, slot_rows::<T, FMA, G>(t, &coefs, a, d_e, y, &starts));
-    }
-    for &agent in agents {
-        y[agent as usize * ld + slots * d_e..(agent as usize + 1) * ld].fill(T::ZERO);
-    }
-}
-
-#[inline(always)]
-fn lift_group<T: Real, const FMA: bool, const G: usize>(
-    shape: LowRankShape,
-    base: &[T],
-    view: &[T],
-    agents: &[u32],
-    s: &[T],
-    out: &mut [T],
-    room: &mut Room<T, G>,
-) {
-    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
-    let m = slots * rank;
-    let (a_t, b_t) = view[m * (d_v + d_e)..][..m * (d_v + d_e)].split_at(m * d_e);
-    let Room { t: u, c: e } = room;
-    for g in 0..G {
-        let s = &s[agents[g] as usize * ld..][..slots * d_e];
-        u[g][..d_e].fill(T::ZERO);
-        for rows in s.chunks_exact(d_e) {
-            for (u, &s) in u[g][..d_e].iter_mut().zip(rows) {
-                *u += s;
-            }
-        }
-    }
-    for slot in 0..slots {
-        let a_t = &a_t[slot * d_e * rank..][..d_e * rank];
-        let s: [&[T]; G] = std::array::from_fn(|g| &s[agents[g] as usize * ld + slot * d_e..][..d_e]);
-        if rank > 0 {
-            cover!(rank, fill::<T, FMA, G>(&s, a_t, rank, e, slot * rank));
-        }
-    }
-    let (u, e): ([&[T]; G], [&[T]; G]) =
-        (std::array::from_fn(|g| &u[g][..d_e]), std::array::from_fn(|g| &e[g][..m]));
-    let starts: [usize; G] = std::array::from_fn(|g| agents[g] as usize * d_v);
-    cover!(d_v, lifted::<T, FMA, G>(&u, &base[..d_e * d_v], &e, b_t, d_v, out, &starts));
-}
-
-/// Applies `$group` to every run: [`GROUP`] agents at a time, the rest one by one.
-macro_rules! by_groups {
-    ($group:ident, $agents:expr, |$view:ident, $run:ident, $room:ident| $($call:tt)*) => {{
-        let (mut wide, mut single) = (Room::<T, GROUP>::new(), Room::<T, 1>::new());
-        $agents.each_run(GROUP, |$view, run| {
-            if run.len() == GROUP {
-                let ($run, $room) = (run, &mut wide);
-                $group::<T, FMA, GROUP>$($call)*;
-            } else {
-                for $run in run.chunks_exact(1) {
-                    let $room = &mut single;
-                    $group::<T, FMA, 1>$($call)*;
-                }
-            }
-        });
-    }};
 }
 
 #[inline(always)]
@@ -287,16 +98,50 @@ fn project_body<T: Real, const FMA: bool>(
     z: &[T],
     y: &mut [T],
 ) {
-    let len = shape.view_len();
-    by_groups!(project_group, agents, |view, run, room| (
-        shape,
-        base,
-        &views[view * len..][..len],
-        run,
-        z,
-        y,
-        room
-    ));
+    if shape.is_published() {
+        shaped::project::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, z, y);
+    } else {
+        project_plain::<T, FMA>(shape, agents, base, views, z, y);
+    }
+}
+
+/// y = F z by plain loops.
+#[inline(always)]
+fn project_plain<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    base: &[T],
+    views: &[T],
+    z: &[T],
+    y: &mut [T],
+) {
+    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
+    let (m, len) = (shape.m(), shape.view_len());
+    for (i, (z, y)) in z.chunks_exact(d_v).zip(y.chunks_exact_mut(ld)).enumerate() {
+        let (b, rest) = views[agents.index[i] as usize * len..][..len].split_at(d_v * m);
+        y.fill(T::ZERO);
+        for slot in 0..slots {
+            if agents.masks[i] >> slot & 1 == 0 {
+                continue;
+            }
+            let y = &mut y[slot * d_e..][..d_e];
+            for (j, &z) in z.iter().enumerate() {
+                add_row::<T, FMA>(y, z, &base[(d_v + j) * d_e..][..d_e]);
+            }
+            for k in slot * rank..(slot + 1) * rank {
+                let c: T = z.iter().enumerate().map(|(j, &z)| z * b[j * m + k]).sum();
+                add_row::<T, FMA>(y, c, &rest[k * d_e..][..d_e]);
+            }
+        }
+    }
+}
+
+/// y += a·x.
+#[inline(always)]
+fn add_row<T: Real, const FMA: bool>(y: &mut [T], a: T, x: &[T]) {
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = fma::<T, FMA>(a, x, *y);
+    }
 }
 
 #[inline(always)]
@@ -308,16 +153,84 @@ fn lift_body<T: Real, const FMA: bool>(
     s: &[T],
     g: &mut [T],
 ) {
-    let len = shape.view_len();
-    by_groups!(lift_group, agents, |view, run, room| (
-        shape,
-        base,
-        &views[view * len..][..len],
-        run,
-        s,
-        g,
-        room
-    ));
+    if shape.is_published() {
+        shaped::lift::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, s, g);
+    } else {
+        lift_plain::<T, FMA>(shape, agents, base, views, s, g);
+    }
+}
+
+/// g = Fᵀ s by plain loops.
+#[inline(always)]
+fn lift_plain<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    base: &[T],
+    views: &[T],
+    s: &[T],
+    g: &mut [T],
+) {
+    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
+    let (m, len) = (shape.m(), shape.view_len());
+    for (i, (s, g)) in s.chunks_exact(ld).zip(g.chunks_exact_mut(d_v)).enumerate() {
+        let (a_t, b_t) = views[agents.index[i] as usize * len..][len / 2..len].split_at(m * d_e);
+        g.fill(T::ZERO);
+        for slot in 0..slots {
+            if agents.masks[i] >> slot & 1 == 0 {
+                continue;
+            }
+            let s = &s[slot * d_e..][..d_e];
+            for (r, &s) in s.iter().enumerate() {
+                add_row::<T, FMA>(g, s, &base[r * d_v..][..d_v]);
+            }
+            for k in 0..rank {
+                let e: T = s.iter().enumerate().map(|(r, &s)| s * a_t[(slot * d_e + r) * rank + k]).sum();
+                add_row::<T, FMA>(g, e, &b_t[(slot * rank + k) * d_v..][..d_v]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn outers_body<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    d_stacks: &mut [T],
+    scale: T,
+    terms: usize,
+    rows: &[T],
+    states: &[T],
+) {
+    if shape.is_published() {
+        shaped::outers::<T, FMA, 32, 24>(agents, shape.ld, d_stacks, scale, terms, rows, states);
+    } else {
+        outers_plain::<T, FMA>(shape, agents, d_stacks, scale, terms, rows, states);
+    }
+}
+
+/// dF += scale·rows·stateᵀ by plain loops.
+#[inline(always)]
+fn outers_plain<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    d_stacks: &mut [T],
+    scale: T,
+    terms: usize,
+    rows: &[T],
+    states: &[T],
+) {
+    let LowRankShape { d_v, ld, .. } = shape;
+    let count = agents.index.len();
+    for (i, &view) in agents.index.iter().enumerate() {
+        let d_stack = &mut d_stacks[view as usize * d_v * ld..][..d_v * ld];
+        for t in 0..terms {
+            let rows = &rows[(t * count + i) * ld..][..ld];
+            let state = &states[(t * count + i) * d_v..][..d_v];
+            for (column, &x) in d_stack.chunks_exact_mut(ld).zip(state) {
+                add_row::<T, FMA>(column, scale * x, rows);
+            }
+        }
+    }
 }
 
 kernel! {
@@ -331,4 +244,103 @@ kernel! {
     pub(crate) fn lift, lift_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, base: &[T], views: &[T], s: &[T], g: &mut [T],
     ) = lift_body;
+}
+kernel! {
+    /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ, into stacks `[views, d_v, ld]`. Rows of slots without an edge are 0.
+    pub(crate) fn outers, outers_at<T>(
+        shape: LowRankShape, agents: Grouped<'_>, d_stacks: &mut [T], scale: T, terms: usize, rows: &[T],
+        states: &[T],
+    ) = outers_body;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linalg::simd::Level;
+    use crate::rng::Stream;
+
+    const SHAPE: LowRankShape = LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192 };
+
+    /// Nineteen agents: six and a half groups of one view, others alone, all kinds of masks.
+    fn agents() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+        let index: Vec<u32> = (0..19).map(|a| if a < 13 { 1 } else { a - 13 }).collect();
+        let masks =
+            (0..19).map(|a| [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10][a % 6]).collect::<Vec<u32>>();
+        let mut order: Vec<u32> = (0..19).collect();
+        order.sort_by_key(|&a| (index[a as usize], masks[a as usize]));
+        (index, masks, order)
+    }
+
+    fn draw(len: usize, stream: &mut Stream) -> Vec<f64> {
+        (0..len).map(|_| stream.normal()).collect()
+    }
+
+    /// y, g and dF of random maps at a level, or by the plain loops.
+    fn results<T: Real>(level: Option<Level>, pad: usize) -> Vec<f64> {
+        let shape = LowRankShape { ld: SHAPE.ld + pad, ..SHAPE };
+        let (index, masks, order) = agents();
+        let agents = Grouped { index: &index, masks: &masks, order: &order };
+        let (n, rows, terms) = (index.len() * shape.d_v, index.len() * shape.ld, 3);
+        let stream = &mut Stream::new(5, "low-rank test", 0, 0);
+        let mut of = |len: usize| draw(len, stream).into_iter().map(T::from_f64).collect::<Vec<T>>();
+        let (base, views) = (of(shape.base_len()), of(6 * shape.view_len()));
+        let (z, mut s) = (of(terms * n), of(terms * rows));
+        for (k, s) in s.chunks_exact_mut(shape.ld).enumerate() {
+            // As the exchange leaves them: slots without an edge and padding are 0.
+            for (slot, s) in s.chunks_mut(shape.d_e).enumerate() {
+                if slot >= 8 || masks[k % index.len()] >> slot & 1 == 0 {
+                    s.fill(T::ZERO);
+                }
+            }
+        }
+        let (mut y, mut g) = (of(rows), of(n));
+        let mut d = of(6 * shape.d_v * shape.ld);
+        let scale = T::from_f64(0.7);
+        match level {
+            Some(level) => {
+                project_at(level, shape, agents, &base, &views, &z[..n], &mut y);
+                lift_at(level, shape, agents, &base, &views, &s[..rows], &mut g);
+                outers_at(level, shape, agents, &mut d, scale, terms, &s, &z);
+            }
+            None => {
+                project_plain::<T, false>(shape, agents, &base, &views, &z[..n], &mut y);
+                lift_plain::<T, false>(shape, agents, &base, &views, &s[..rows], &mut g);
+                outers_plain::<T, false>(shape, agents, &mut d, scale, terms, &s, &z);
+            }
+        }
+        [y, g, d].concat().into_iter().map(T::to_f64).collect()
+    }
+
+    fn compare<T: Real>(tolerance: f64) {
+        for pad in [0, 16] {
+            let plain = results::<T>(None, pad);
+            let largest = plain.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+            for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+                for (k, (a, b)) in results::<T>(Some(level), pad).iter().zip(&plain).enumerate() {
+                    assert!((a - b).abs() <= tolerance * largest, "{level:?}, number {k}: {a} against {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernels_of_the_published_sizes_agree_with_the_plain_loops_at_every_level() {
+        compare::<f32>(2e-6);
+        compare::<f64>(1e-14);
+    }
+
+    #[test]
+    fn runs_are_of_one_view_and_one_mask_and_cover_every_agent_once() {
+        let (index, masks, order) = agents();
+        let agents = Grouped { index: &index, masks: &masks, order: &order };
+        for most in [1, 4, 19] {
+            let (mut rest, mut seen) = (agents.order, Vec::new());
+            while let Some((view, mask, run)) = agents.take_run(most, &mut rest) {
+                assert!(!run.is_empty() && run.len() <= most);
+                assert!(run.iter().all(|&a| index[a as usize] == view as u32 && masks[a as usize] == mask));
+                seen.extend_from_slice(run);
+            }
+            assert_eq!(seen, order);
+        }
+    }
 }

@@ -28,21 +28,24 @@ use crate::{Error, ErrorKind, Real, Result};
 #[derive(Clone, Debug, Default)]
 pub struct ViewGroups {
     index: Vec<u32>, // [agents]
-    order: Vec<u32>, // [agents], by view
+    masks: Vec<u32>, // [agents], slots that have an edge
+    order: Vec<u32>, // [agents], by view and slots
     local: Vec<u32>, // [agents], place of the agent's view in `views`
     views: Vec<u32>, // [distinct], increasing
     first: Vec<u32>, // [distinct], first agent of each view
 }
 
 impl ViewGroups {
-    /// Sorts the agents of a sample by view.
-    pub fn set(&mut self, index: &[u32]) {
-        let Self { index: own, order, local, views, first } = self;
+    /// Sorts the agents of a sample by view. `index` names the view of each agent of the sheaf.
+    pub fn set(&mut self, sheaf: &Sheaf, index: &[u32]) {
+        let Self { index: own, masks, order, local, views, first } = self;
         own.clear();
         own.extend_from_slice(index);
+        masks.clear();
+        masks.extend((0..index.len()).map(|agent| used_slots(sheaf, agent)));
         order.clear();
         order.extend(0..index.len() as u32);
-        order.sort_unstable_by_key(|&agent| (index[agent as usize], agent));
+        order.sort_unstable_by_key(|&agent| (index[agent as usize], masks[agent as usize], agent));
         views.clear();
         first.clear();
         local.clear();
@@ -78,12 +81,24 @@ impl ViewGroups {
     }
 
     fn by_view(&self) -> Grouped<'_> {
-        Grouped { index: &self.index, order: &self.order }
+        Grouped { index: &self.index, masks: &self.masks, order: &self.order }
     }
 
     fn by_local(&self) -> Grouped<'_> {
-        Grouped { index: &self.local, order: &self.order }
+        Grouped { index: &self.local, masks: &self.masks, order: &self.order }
     }
+}
+
+/// The slots of an agent that have an edge, bit by bit; all where that is not known.
+fn used_slots(sheaf: &Sheaf, agent: usize) -> u32 {
+    let Some((rows, partners)) = sheaf.partners() else {
+        return sheaf.as_uniform().map_or(0, |u| ((1u64 << u.slots.min(32)) - 1) as u32);
+    };
+    // A slot without an edge is its own partner.
+    let own = |slot: usize| (agent * rows.ld + slot * rows.d_e) as u32;
+    let of_agent = partners.get(agent * rows.slots..(agent + 1) * rows.slots).unwrap_or_default();
+    let used = of_agent.iter().enumerate().filter(|&(slot, &partner)| partner != own(slot));
+    used.fold(0, |mask, (slot, _)| mask | 1u32.checked_shl(slot as u32).unwrap_or(0))
 }
 
 /// Packed low-rank maps of one sample.
@@ -104,16 +119,11 @@ impl<T: Real> PackedLowRank<'_, T> {
     pub fn shape(sheaf: &Sheaf, rank: usize) -> Result<LowRankShape> {
         let u = need_uniform(sheaf)?;
         let shape = LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank, ld: u.ld };
-        if shape.fits() {
+        if u.slots <= 32 {
             return Ok(shape);
         }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            "packed low-rank maps",
-            "an edge stalk and slots · rank of at most 128",
-            format_args!("{} and {}", u.d_e, shape.m()),
-        )
-        .hint("use Maps::LowRank, which takes any sizes"))
+        Err(Error::new(ErrorKind::Unsupported, "packed low-rank maps", "at most 32 slots", u.slots)
+            .hint("use Maps::LowRank, which takes any sizes"))
     }
 
     pub(super) fn validate(&self, sheaf: &Sheaf) -> Result<()> {
@@ -147,8 +157,8 @@ impl<T: Real> PackedLowRank<'_, T> {
         rows: &[T],
         states: &[T],
     ) {
-        let LowRankShape { d_v, ld, .. } = self.valid_shape(sheaf);
-        low_rank::outers(d_v, ld, self.agents.by_local(), d_stacks, scale, terms, rows, states);
+        let agents = self.agents.by_local();
+        low_rank::outers(self.valid_shape(sheaf), agents, d_stacks, scale, terms, rows, states);
     }
 }
 

@@ -117,7 +117,7 @@ impl MnistModel {
     ) -> Result<SolveReport<T>> {
         let n = board.sheaf.state_len();
         sample.fit(self, board);
-        sample.groups.set(index);
+        sample.groups.set(&board.sheaf, index);
         self.gather(tables, index, &mut sample.states);
         let problem = self.problem(params, board, tables, &sample.groups, z_update, &sample.states)?;
         sample.ws.fit(&problem, mode);

@@ -1,0 +1,164 @@
+//! Packed low-rank maps against the plain ones, products and gradients, on grids with and without borders.
+
+use proptest::prelude::*;
+use sheaf_admm::ErrorKind;
+use sheaf_admm::rng::Stream;
+use sheaf_admm::sheaf::{
+    AgentGraph, Connectivity, LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf, SheafOp,
+    ViewGroups, pack_base, pack_view, unpack_grad,
+};
+
+struct Case {
+    sheaf: Sheaf,
+    rank: usize,
+    scale: f64,
+    base: Vec<f64>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    index: Vec<u32>,
+    groups: ViewGroups,
+    packed_base: Vec<f64>,
+    packed: Vec<f64>,
+}
+
+impl Case {
+    fn new(size: (usize, usize), d: (usize, usize), rank: usize, views: usize, seed: u64) -> Self {
+        let graph = AgentGraph::grid(size.0, size.1, Connectivity::Eight);
+        let sheaf = Sheaf::uniform(&graph, d.0, d.1).unwrap();
+        let stream = &mut Stream::new(seed, "packed maps", 0, 0);
+        let index: Vec<u32> = (0..sheaf.agents()).map(|_| stream.below(views) as u32).collect();
+        let mut draw = |len: usize| (0..len).map(|_| stream.normal()).collect::<Vec<f64>>();
+        let (base, a, b) = (draw(d.1 * d.0), draw(views * 8 * d.1 * rank), draw(views * 8 * d.0 * rank));
+        let shape = PackedLowRank::<f64>::shape(&sheaf, rank).unwrap();
+        let mut packed_base = vec![0.0; shape.base_len()];
+        pack_base(shape, &base, &mut packed_base);
+        let (mut packed, scale) = (vec![0.0; views * shape.view_len()], 0.3);
+        for v in 0..views {
+            let (wide_a, wide_b) = (8 * d.1 * rank, 8 * d.0 * rank);
+            let (a, b) = (&a[v * wide_a..][..wide_a], &b[v * wide_b..][..wide_b]);
+            pack_view(shape, a, b, scale, &mut packed[v * shape.view_len()..][..shape.view_len()]);
+        }
+        let mut groups = ViewGroups::default();
+        groups.set(&sheaf, &index);
+        Self { sheaf, rank, scale, base, a, b, index, groups, packed_base, packed }
+    }
+
+    fn plain(&self) -> Maps<'_, f64> {
+        Maps::LowRank(LowRank {
+            base: &self.base,
+            a: &self.a,
+            b: &self.b,
+            gate: None,
+            rank: self.rank,
+            scale: self.scale,
+            index: &self.index,
+        })
+    }
+
+    fn packed(&self) -> Maps<'_, f64> {
+        let (base, views) = (&self.packed_base[..], &self.packed[..]);
+        Maps::Packed(PackedLowRank { base, views, rank: self.rank, agents: &self.groups })
+    }
+}
+
+fn assert_same(what: &str, got: &[f64], want: &[f64]) {
+    let largest = want.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+    for (k, (a, b)) in got.iter().zip(want).enumerate() {
+        assert!((a - b).abs() <= 1e-12 * largest, "{what}[{k}]: {a} against {b}");
+    }
+}
+
+fn check(case: &Case, seed: u64) {
+    let sheaf = &case.sheaf;
+    let (n, m, terms) = (sheaf.state_len(), sheaf.row_len(), 3);
+    let ops = [case.plain(), case.packed()].map(|maps| SheafOp::new(sheaf, maps).unwrap());
+    let stream = &mut Stream::new(seed, "packed maps, vectors", 0, 0);
+    let states: Vec<f64> = (0..terms * n).map(|_| stream.normal()).collect();
+    let rows: Vec<f64> = (0..terms * m).map(|_| stream.normal()).collect();
+    // Only differences along edges are ever lifted or multiplied: slots without an edge and padding are 0.
+    let mut exchanged = rows.clone();
+    for (y, s) in rows.chunks_exact(m).zip(exchanged.chunks_exact_mut(m)) {
+        ops[0].exchange(y, s);
+    }
+    let lifted = ops.map(|op| {
+        let mut g = vec![f64::NAN; n];
+        op.lift(&exchanged[..m], &mut g);
+        g
+    });
+    assert_same("lift", &lifted[1], &lifted[0]);
+    let laplacian = ops.map(|op| {
+        let (mut g, mut y, mut s) = (vec![f64::NAN; n], vec![f64::NAN; m], vec![f64::NAN; m]);
+        op.laplacian(&states[..n], &mut g, &mut y, &mut s);
+        [g, s].concat()
+    });
+    assert_same("laplacian", &laplacian[1], &laplacian[0]);
+
+    let zeros = |like: &[f64]| vec![0.0; like.len()];
+    let (mut base, mut a, mut b) = (zeros(&case.base), zeros(&case.a), zeros(&case.b));
+    let grad = LowRankGrad { base: &mut base, a: &mut a, b: &mut b, gate: None };
+    MapsGrad::LowRank(grad).add_outers(sheaf, ops[0].maps(), 0.6, terms, &exchanged, &states);
+    let shape = PackedLowRank::<f64>::shape(sheaf, case.rank).unwrap();
+    let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
+    let mut d_stacks = vec![0.0; case.groups.views().len() * stack];
+    MapsGrad::Packed(&mut d_stacks).add_outers(sheaf, ops[1].maps(), 0.6, terms, &exchanged, &states);
+    let (mut d_base, mut d_a, mut d_b) = (zeros(&case.base), zeros(&case.a), zeros(&case.b));
+    let (wide_a, wide_b) = (shape.m() * shape.d_e, shape.m() * shape.d_v);
+    for (local, &view) in case.groups.views().iter().enumerate() {
+        let v = view as usize;
+        unpack_grad(
+            shape,
+            &case.packed[v * view_len..][..view_len],
+            &d_stacks[local * stack..][..stack],
+            case.scale,
+            &mut d_base,
+            &mut d_a[v * wide_a..][..wide_a],
+            &mut d_b[v * wide_b..][..wide_b],
+        );
+    }
+    assert_same("d_base", &d_base, &base);
+    assert_same("d_a", &d_a, &a);
+    assert_same("d_b", &d_b, &b);
+}
+
+#[test]
+fn the_published_sizes_agree_with_the_plain_maps() {
+    for (size, views) in [((9, 9), 5), ((4, 6), 24), ((1, 1), 1), ((2, 9), 2)] {
+        check(&Case::new(size, (32, 24), 8, views, 1), 2);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_sizes_agree_with_the_plain_maps(
+        h in 1usize..5, w in 1usize..5, d_v in 1usize..9, d_e in 1usize..9, rank in 1usize..4, views in 1usize..6,
+        seed in 0u64..1000,
+    ) {
+        check(&Case::new((h, w), (d_v, d_e), rank, views, seed), seed);
+    }
+}
+
+#[test]
+fn views_are_listed_once_each_with_an_agent_that_speaks_for_them() {
+    let case = Case::new((4, 4), (2, 2), 1, 6, 3);
+    let views = case.groups.views();
+    assert!(views.windows(2).all(|pair| pair[0] < pair[1]));
+    for (agent, &local) in case.groups.local().iter().enumerate() {
+        assert_eq!(views[local as usize], case.index[agent]);
+        assert_eq!(case.index[case.groups.speaker(local as usize)], case.index[agent]);
+    }
+}
+
+#[test]
+fn maps_that_do_not_fit_are_refused() {
+    let case = Case::new((2, 2), (3, 2), 2, 2, 4);
+    let packed = |base, views, rank| PackedLowRank { base, views, rank, agents: &case.groups };
+    let refused = |low| SheafOp::new(&case.sheaf, Maps::Packed(low)).unwrap_err();
+    let (base, views) = (&case.packed_base[..], &case.packed[..]);
+    assert_eq!(refused(packed(&base[1..], views, 2)).kind(), ErrorKind::Shape);
+    assert_eq!(refused(packed(base, &views[1..], 2)).kind(), ErrorKind::Shape);
+    assert_eq!(refused(packed(base, &views[..views.len() / 2], 2)).kind(), ErrorKind::OutOfRange);
+    let mut few = ViewGroups::default();
+    few.set(&case.sheaf, &[0, 1]);
+    assert_eq!(refused(PackedLowRank { base, views, rank: 2, agents: &few }).kind(), ErrorKind::Shape);
+}
