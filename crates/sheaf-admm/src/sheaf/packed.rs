@@ -96,7 +96,7 @@ fn used_slots(sheaf: &Sheaf, agent: usize) -> u32 {
     };
     // A slot without an edge is its own partner.
     let own = |slot: usize| (agent * rows.ld + slot * rows.d_e) as u32;
-    let of_agent = partners.get(agent * rows.slots..(agent + 1) * rows.slots).unwrap_or_default();
+    let of_agent = partners.rows().get(agent * rows.slots..(agent + 1) * rows.slots).unwrap_or_default();
     let used = of_agent.iter().enumerate().filter(|&(slot, &partner)| partner != own(slot));
     used.fold(0, |mask, (slot, _)| mask | 1u32.checked_shl(slot as u32).unwrap_or(0))
 }
