@@ -4,7 +4,7 @@
 //! and again, the copies cost as much as a tenth of the products. Here 9 × 48 numbers of the output stay in registers
 //! and both operands are read where they lie: rows of `b` by vectors, `a` number by number.
 //!
-//! Other shapes, other scalars and other processors take [`gemm`], which is also the twin that tests compare with.
+//! Other shapes, other scalars and other processors take [`gemm()`], which is also the twin that tests compare with.
 
 use std::any::TypeId;
 
