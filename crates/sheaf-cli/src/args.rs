@@ -95,6 +95,7 @@ Examples:
   sheaf train experiments/maze.toml --out runs/maze
   sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
   sheaf train --resume --out runs/maze
+  sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
 
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
@@ -114,6 +115,9 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
+    pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
     #[arg(long)]
     pub seed: Option<u64>,
