@@ -38,7 +38,7 @@ fn setting() -> Setting {
     let mazes = generate(&MazeShape::new(19, 19, 18).expect("odd sizes"), 1, MAZES).expect("mazes");
     let board = model.board(19, 19).expect("a board");
     let mut batch = Batch::default();
-    batch.encode(&model, &params, &board, &mazes.inputs);
+    batch.encode(&model, &params, &board, &mazes.inputs).expect("a grid");
     Setting { model, params, mazes, board, batch }
 }
 

@@ -149,6 +149,7 @@ impl<T: Real> Problem<'_, T> {
         if let Some(balancing) = options.balancing {
             balancing.validate()?;
         }
+        self.rho.validate(self.op.sheaf().agents())?;
         self.z_update.validate(&self.op)?;
         ws.check_solve(self, options.iterations)
     }

@@ -48,8 +48,9 @@ impl<T: Real> Problem<'_, T> {
         d_z_in.fill(T::ZERO);
         d_u_in.fill(T::ZERO);
         // z' = consensus(w, z)
+        let d_rho = &mut ws.d_rho[..rho.grad_len(self.op.sheaf().agents())];
         let mut consensus =
-            ConsensusGrad { maps: grads.maps, rho: &mut ws.d_rho[..], gamma: grads.gamma, eta: grads.eta };
+            ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
         self.z_update.vjp(
             &self.op,
             rho,

@@ -46,8 +46,9 @@ impl<T: Real> Iteration<'_, '_, T> {
 
     /// Per-agent dual residuals ρ‖z − z_prev‖.
     pub fn dual(&self, out: &mut [T]) {
+        let agents = self.op.sheaf().agents();
         agent_distances(self.op.sheaf().state_offsets(), self.z, self.z_prev, out);
-        out.iter_mut().enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
+        out.iter_mut().take(agents).enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
     }
 
     /// √(mean squared edge residual + 1e-6) of z; `r` `[edge_len]` and `rows` `[row_len]` are scratch.

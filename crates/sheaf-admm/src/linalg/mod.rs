@@ -1,4 +1,4 @@
-//! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
+//! Matrix products and the small hot kernels, with their plain twins.
 
 pub mod activation;
 pub mod aligned;
@@ -11,7 +11,8 @@ pub mod gemm;
 pub mod low_rank;
 mod low_rank_shaped;
 pub mod ordering;
-pub mod panel;
+#[cfg(target_arch = "x86_64")]
+mod product;
 pub(crate) mod reduce;
 pub(crate) mod scratch;
 pub mod simd;

@@ -11,9 +11,9 @@
 //! | [`Maps::Packed`] | the same on one base, without gates, packed for its kernels | MNIST |
 //!
 //! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding must be
-//! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`] leave it.
+//! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`](super::compose_low_rank) leave it.
 
-use super::{PackedLowRank, Sheaf, Uniform, pad};
+use super::{PackedLowRank, Sheaf, Uniform};
 use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::stack::Table;
@@ -192,6 +192,20 @@ pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) ->
 
 impl<T: Real> LowRank<'_, T> {
     fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+        let (_, views) = self.check_sizes(sheaf)?;
+        check_index(self.index, sheaf.agents(), views)
+    }
+
+    /// Checks that there are dense stacks for as many views as there are factors.
+    pub(super) fn check_stacks(&self, sheaf: &Sheaf, stacks: usize) -> Result<Uniform> {
+        let (u, views) = self.check_sizes(sheaf)?;
+        let wanted = views.unwrap_or(0).saturating_mul(u.d_v * u.ld);
+        check_len("stacks of low-rank maps", wanted, stacks)?;
+        Ok(u)
+    }
+
+    /// Checks all but the index; returns the sizes of the sheaf and how many views there are (none: any number).
+    fn check_sizes(&self, sheaf: &Sheaf) -> Result<(Uniform, Option<usize>)> {
         let u = need_uniform(sheaf)?;
         let one = u.d_e * u.d_v;
         if self.base.len() != one && self.base.len() != u.slots * one {
@@ -206,15 +220,16 @@ impl<T: Real> LowRank<'_, T> {
             return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
                 .hint("use Maps::Shared for maps without an update"));
         }
-        let per_view = u.slots * u.d_e * self.rank;
+        // Saturating: a rank of any size is refused by the lengths below.
+        let per_view = (u.slots * u.d_e).saturating_mul(self.rank);
         let counted = count_views(self.a.len(), per_view);
         let views = counted.unwrap_or(0);
         check_len("factors A", views * per_view, self.a.len())?;
-        check_len("factors B", views * u.slots * u.d_v * self.rank, self.b.len())?;
+        check_len("factors B", (views * u.slots * u.d_v).saturating_mul(self.rank), self.b.len())?;
         if let Some(gate) = self.gate {
             check_len("gates", views * u.slots, gate.len())?;
         }
-        check_index(self.index, sheaf.agents(), counted)
+        Ok((u, counted))
     }
 
     /// (base map, A, B, factor) of a slot of a view.
@@ -266,88 +281,6 @@ impl<T: Real> LowRank<'_, T> {
                         *g += factor * b[k] * c;
                     }
                 }
-            }
-        }
-    }
-}
-
-/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`].
-/// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
-pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) {
-    let u = sheaf.uniform.expect("uniform sheaf");
-    for (view, stack) in stacks.chunks_exact_mut(u.d_v * u.ld).enumerate() {
-        stack.fill(T::ZERO);
-        for slot in 0..u.slots {
-            let (base, a, b, factor) = low.slot(u, view, slot);
-            for j in 0..u.d_v {
-                let b = &b[j * low.rank..][..low.rank];
-                for r in 0..u.d_e {
-                    let a = &a[r * low.rank..][..low.rank];
-                    let update: T = a.iter().zip(b).map(|(&a, &b)| a * b).sum();
-                    stack[j * u.ld + slot * u.d_e + r] = base[r * u.d_v + j] + factor * update;
-                }
-            }
-        }
-    }
-}
-
-/// Adjoint of [`compose_low_rank`]: adds the gradients of base, factors and gates.
-pub fn compose_low_rank_vjp<T: Real>(
-    sheaf: &Sheaf,
-    low: &LowRank<'_, T>,
-    d_stacks: &[T],
-    grad: &mut super::LowRankGrad<'_, T>,
-) {
-    let u = sheaf.uniform.expect("uniform sheaf");
-    let one = u.d_e * u.d_v;
-    for (view, d_stack) in d_stacks.chunks_exact(u.d_v * u.ld).enumerate() {
-        for slot in 0..u.slots {
-            let (_, a, b, factor) = low.slot(u, view, slot);
-            let k = view * u.slots + slot;
-            let d_a = &mut grad.a[k * u.d_e * low.rank..][..u.d_e * low.rank];
-            let d_b = &mut grad.b[k * u.d_v * low.rank..][..u.d_v * low.rank];
-            let base_start = if low.base.len() == one { 0 } else { slot * one };
-            let mut d_factor = T::ZERO;
-            for j in 0..u.d_v {
-                for r in 0..u.d_e {
-                    let d = d_stack[j * u.ld + slot * u.d_e + r];
-                    grad.base[base_start + r * u.d_v + j] += d;
-                    for t in 0..low.rank {
-                        let (a, b) = (a[r * low.rank + t], b[j * low.rank + t]);
-                        d_a[r * low.rank + t] += factor * d * b;
-                        d_b[j * low.rank + t] += factor * d * a;
-                        d_factor += d * a * b;
-                    }
-                }
-            }
-            if let Some(gate) = grad.gate.as_deref_mut() {
-                gate[k] += d_factor * low.scale;
-            }
-        }
-    }
-}
-
-impl Sheaf {
-    /// Packs agent-style maps `[slots, d_e, d_v]` (rows of all slots, row-major) of one agent into a stack
-    /// `[d_v, ld]`; the padding becomes zero.
-    pub fn pack_stack<T: Real>(rows: &[T], d_v: usize, stack: &mut [T]) {
-        let count = rows.len() / d_v;
-        let ld = pad(count);
-        stack[..d_v * ld].fill(T::ZERO);
-        for (r, row) in rows.chunks_exact(d_v).enumerate() {
-            for (j, &f) in row.iter().enumerate() {
-                stack[j * ld + r] = f;
-            }
-        }
-    }
-
-    /// Adds a stack's gradient `[d_v, ld]` to maps `[slots, d_e, d_v]`; the adjoint of
-    /// [`pack_stack`](Self::pack_stack).
-    pub fn unpack_stack_add<T: Real>(stack: &[T], d_v: usize, rows: &mut [T]) {
-        let ld = pad(rows.len() / d_v);
-        for (r, row) in rows.chunks_exact_mut(d_v).enumerate() {
-            for (j, f) in row.iter_mut().enumerate() {
-                *f += stack[j * ld + r];
             }
         }
     }

@@ -22,6 +22,20 @@ pub struct LowRankGrad<'a, T> {
     pub gate: Option<&'a mut [T]>,
 }
 
+impl<T: Real> LowRankGrad<'_, T> {
+    /// Checks that this is the gradient of maps like these.
+    pub(super) fn validate(&self, low: &LowRank<'_, T>) -> Result<()> {
+        check_len("gradient of the base maps", low.base.len(), self.base.len())?;
+        check_len("gradient of factors A", low.a.len(), self.a.len())?;
+        check_len("gradient of factors B", low.b.len(), self.b.len())?;
+        match (&self.gate, low.gate) {
+            (Some(d), Some(gate)) => check_len("gradient of gates", gate.len(), d.len()),
+            (Some(d), None) => check_len("gradient of gates", 0, d.len()),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
 /// Gradients of [`Maps`], the same kind and layout, all added to.
 #[derive(Debug)]
 pub enum MapsGrad<'a, T> {
@@ -54,16 +68,7 @@ impl<T: Real> MapsGrad<'_, T> {
             (Self::PerAgent(d), Maps::PerAgent(_)) => {
                 check_len("gradient of the stacks", sheaf.stack_len(), d.len())
             }
-            (Self::LowRank(d), Maps::LowRank(low)) => {
-                check_len("gradient of the base maps", low.base.len(), d.base.len())?;
-                check_len("gradient of factors A", low.a.len(), d.a.len())?;
-                check_len("gradient of factors B", low.b.len(), d.b.len())?;
-                match (&d.gate, low.gate) {
-                    (Some(d), Some(gate)) => check_len("gradient of gates", gate.len(), d.len()),
-                    (Some(d), None) => check_len("gradient of gates", 0, d.len()),
-                    (None, _) => Ok(()),
-                }
-            }
+            (Self::LowRank(d), Maps::LowRank(low)) => d.validate(low),
             (Self::Packed(d), Maps::Packed(low)) => {
                 let one = sheaf.as_uniform().map_or(0, |u| u.d_v * u.ld);
                 check_len("gradient of the stacks", low.agents.views().len() * one, d.len())
@@ -167,8 +172,8 @@ impl<T: Real> LowRank<'_, T> {
                     }
                     d_factor += bz * ay;
                 }
-                if let Some(gate) = grad.gate.as_deref_mut() {
-                    gate[k] += scale * self.scale * d_factor;
+                if let Some(gate) = grad.gate.as_deref_mut().and_then(|gates| gates.get_mut(k)) {
+                    *gate += scale * self.scale * d_factor;
                 }
             }
         }

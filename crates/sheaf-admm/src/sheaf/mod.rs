@@ -11,6 +11,7 @@
 //! Only "exchange" touches another agent: it is all the communication there is.
 
 mod coboundary;
+mod compose;
 mod graph;
 pub mod grid;
 pub mod init;
@@ -19,9 +20,10 @@ mod maps_grad;
 mod packed;
 
 pub use coboundary::SheafOp;
+pub use compose::{compose_low_rank, compose_low_rank_vjp};
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
-pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
+pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
@@ -220,9 +222,10 @@ impl Sheaf {
         self.stack_offsets[self.agents()]
     }
 
-    /// Row offsets of an agent's slots within its own rows; one more entry than slots.
+    /// Row offsets of an agent's slots within its own rows; one more entry than slots. Empty for an agent that does
+    /// not exist.
     pub fn slot_rows(&self, agent: usize) -> &[usize] {
-        &self.slot_rows[agent]
+        self.slot_rows.get(agent).map_or(&[], Vec::as_slice)
     }
 
     /// The common sizes, when all agents are alike.

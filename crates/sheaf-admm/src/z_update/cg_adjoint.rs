@@ -20,7 +20,9 @@ impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        self.forward_scratch_len(op) + 2 * (t + 1) * (n + m) + (2 * t + 1) * n + 6 * n + 5 * t
+        // A limit of steps of any size is allowed: only the adjoint needs memory for it.
+        let per_step = 2 * (n + m) + 2 * n + 5;
+        (self.forward_scratch_len(op) + 2 * (n + m) + 7 * n).saturating_add(t.saturating_mul(per_step))
     }
 
     /// Adjoint of [`forward`](Self::forward).

@@ -113,8 +113,8 @@ impl<T: Real> EdgeSpace<T> {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
         let steps = self.steps();
-        let kept = 2 * steps.products() * (m + n) + steps.trail_len(e);
-        kept + 2 * m + n + 9 * e + sheaf.agents()
+        let kept = steps.products().saturating_mul(2 * (m + n)).saturating_add(steps.trail_len(e));
+        kept.saturating_add(2 * m + n + 9 * e + sheaf.agents())
     }
 
     /// Numbers of scratch that `forward` needs when no adjoint will run.

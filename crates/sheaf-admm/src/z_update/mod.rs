@@ -143,6 +143,7 @@ impl<T: Real> ZUpdate<T> {
 
     /// Work done once per solve and penalty.
     pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        rho.check_count(op.sheaf().agents())?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(_) => {
@@ -159,10 +160,12 @@ impl<T: Real> ZUpdate<T> {
     fn check_states<const S: usize, const C: usize>(
         &self,
         op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
         states: [usize; S],
         carries: [usize; C],
     ) -> Result<()> {
         let (n, carry) = (op.sheaf().state_len(), self.carry_len(op));
+        rho.check_count(op.sheaf().agents())?;
         states.into_iter().try_for_each(|len| check_len("z-update: a state or its gradient", n, len))?;
         carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
@@ -178,7 +181,7 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        self.check_states(op, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
+        self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
@@ -206,7 +209,9 @@ impl<T: Real> ZUpdate<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-        self.check_states(op, states, [carry.len(), d_carry.len()])?;
+        self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+        check_len("gradient of rho", rho.grad_len(op.sheaf().agents()), grad.rho.len())?;
+        grad.maps.validate(op.sheaf(), op.maps())?;
         check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),

@@ -157,7 +157,8 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
 pub(super) fn node_scratch_len<T: Real>(rule: &Rule<T>, coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
     let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), coupling.edge_len(sheaf));
     let (steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
-    (2 * slopes + 1) * m + (3 * steps + 3) * n + (slopes + 1) * e + sheaf.agents()
+    let fixed = m + 3 * n + e + sheaf.agents();
+    fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
 }
 
 /// Numbers of scratch for [`node_forward`] alone.

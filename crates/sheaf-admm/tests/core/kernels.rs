@@ -44,8 +44,8 @@ fn products<T: sheaf_admm::Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T], s: &
 #[test]
 fn f32_products_of_every_shape_are_those_of_f64() {
     let graphs = [
-        AgentGraph::grid(3, 4, Connectivity::Eight),
-        AgentGraph::grid(5, 2, Connectivity::Four),
+        AgentGraph::grid(3, 4, Connectivity::Eight).expect("small"),
+        AgentGraph::grid(5, 2, Connectivity::Four).expect("small"),
         AgentGraph::sudoku(),
         AgentGraph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]).expect("a ring"),
     ];

@@ -19,7 +19,7 @@ fn nets() -> Vec<Net> {
         nets.push(Net::uniform("sudoku", AgentGraph::sudoku(), 4, 2, kind));
     }
     for (height, width, connectivity) in [(2, 5, Connectivity::Four), (4, 3, Connectivity::Eight)] {
-        let graph = AgentGraph::grid(height, width, connectivity);
+        let graph = AgentGraph::grid(height, width, connectivity).expect("small");
         nets.push(Net::uniform("grid of another shape", graph, 3, 3, Kind::Table));
     }
     // Two edges between the same agents, and one from an agent to itself.

@@ -84,7 +84,7 @@ fn a_mixture_gives_each_agent_the_answer_of_its_own_family() {
         alone.iter().zip(&x[at]).for_each(|(&alone, &x)| close(x, alone, "alone against mixed"));
         total += own.value(&[0, alone.len()], &alone);
     }
-    close(setup.family.objective(&setup.params).value(&setup.offsets, &x), total, "values");
+    close(setup.family.objective(&setup.params).value(&setup.offsets, &x).unwrap(), total, "values");
 }
 
 #[test]

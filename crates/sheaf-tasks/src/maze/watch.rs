@@ -83,7 +83,7 @@ pub fn watch(
     see: &mut dyn FnMut(&Moment<'_>),
 ) -> Result<Watched> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let mut picture = vec![0.0; board.grid.pixels() * CLASSES];
@@ -159,7 +159,7 @@ pub fn trace<T: Real>(
     iterations: usize,
 ) -> Result<(Trace<T>, Vec<T>)> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let (mut trace, mut logits) = (Trace::default(), Vec::new());

@@ -84,7 +84,7 @@ fn solve(request: &BenchRequest) -> Result<Workload> {
     let round = move || {
         (0..set.len()).try_for_each(|i| {
             let (input, label) = (set.input(i), set.label(i));
-            encoded.encode(&model, &params, &board, input);
+            encoded.encode(&model, &params, &board, input)?;
             worker.run(&model, &params, &board, &encoded, 0, input, label, &options).map(|_| ())
         })
     };
