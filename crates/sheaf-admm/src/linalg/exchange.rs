@@ -43,7 +43,12 @@ impl Partners {
 }
 
 #[inline(always)]
-fn partners_body<T: Real, const FMA: bool>(rows: SlotRows, partners: &[u32], y: &[T], s: &mut [T]) {
+pub(super) fn partners_body<T: Real, const FMA: bool>(
+    rows: SlotRows,
+    partners: &[u32],
+    y: &[T],
+    s: &mut [T],
+) {
     let SlotRows { slots, d_e, ld } = rows;
     for ((i, s), partners) in s.chunks_exact_mut(ld).enumerate().zip(partners.chunks_exact(slots)) {
         let own = &y[i * ld..][..ld];

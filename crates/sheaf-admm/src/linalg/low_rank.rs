@@ -10,11 +10,13 @@
 //! | dF += rows·stateᵀ | | |
 //!
 //! R is applied once per agent, not once per slot, and slots without an edge are left out: their rows are 0. The
-//! published sizes have kernels of their own (`low_rank_shaped`); all others run the plain loops below, which are also
+//! published sizes have kernels of their own (`low_rank_shaped`, `low_rank_outers`); all others run the plain loops
+//! below, which are also
 //! what those kernels are compared with.
 
-use super::low_rank_shaped as shaped;
+use super::exchange::{SlotRows, partners_body};
 use super::simd::{fma, kernel};
+use super::{low_rank_outers, low_rank_shaped as shaped};
 use crate::Real;
 
 /// Sizes of the maps.
@@ -192,6 +194,26 @@ fn lift_plain<T: Real, const FMA: bool>(
 }
 
 #[inline(always)]
+fn exchange_lift_body<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    partners: &[u32],
+    base: &[T],
+    views: &[T],
+    y: &[T],
+    s: &mut [T],
+    g: &mut [T],
+) {
+    if shape.is_published() {
+        shaped::exchange_lift::<T, FMA, 32, 24, 64, 8>(agents, partners, shape.ld, base, views, y, s, g);
+    } else {
+        let LowRankShape { d_e, slots, ld, .. } = shape;
+        partners_body::<T, FMA>(SlotRows { slots, d_e, ld }, partners, y, s);
+        lift_plain::<T, FMA>(shape, agents, base, views, s, g);
+    }
+}
+
+#[inline(always)]
 fn outers_body<T: Real, const FMA: bool>(
     shape: LowRankShape,
     agents: Grouped<'_>,
@@ -202,7 +224,7 @@ fn outers_body<T: Real, const FMA: bool>(
     states: &[T],
 ) {
     if shape.is_published() {
-        shaped::outers::<T, FMA, 32, 24>(agents, shape.ld, d_stacks, scale, terms, rows, states);
+        low_rank_outers::outers::<T, FMA, 32, 24>(agents, shape.ld, d_stacks, scale, terms, rows, states);
     } else {
         outers_plain::<T, FMA>(shape, agents, d_stacks, scale, terms, rows, states);
     }
@@ -244,6 +266,13 @@ kernel! {
     pub(crate) fn lift, lift_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, base: &[T], views: &[T], s: &[T], g: &mut [T],
     ) = lift_body;
+}
+kernel! {
+    /// s = y − y of the partner slot, g_i = F_iᵀ s_i for every agent.
+    pub(crate) fn exchange_lift, exchange_lift_at<T>(
+        shape: LowRankShape, agents: Grouped<'_>, partners: &[u32], base: &[T], views: &[T], y: &[T], s: &mut [T],
+        g: &mut [T],
+    ) = exchange_lift_body;
 }
 kernel! {
     /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ, into stacks `[views, d_v, ld]`. Rows of slots without an edge are 0.

@@ -1,19 +1,16 @@
 //! Low-rank maps whose sizes the compiler knows: every loop is unrolled and nothing is checked twice.
 //!
 //! `DV`, `DE`, `RANK` are the sizes of [`LowRankShape`](super::low_rank::LowRankShape), `M` is slots · rank. Agents of
-//! one view are projected [`GROUP`] at a time, so that a row is loaded once for all of them; where a product has few
-//! lanes, it runs in several chains of multiply-adds that do not wait for each other. Views that one agent has alone
-//! run as fast as the cache delivers them.
+//! one view are multiplied [`GROUP`] at a time; where a product has few lanes, it runs in several chains of
+//! multiply-adds that do not wait for each other. Views that one agent has alone run as fast as the cache delivers
+//! them.
 
 use super::low_rank::Grouped;
 use super::simd::fma;
 use crate::Real;
 
-/// Agents of one view that are multiplied together.
+/// Agents of one view that are multiplied together: a row is then loaded once for all of them.
 const GROUP: usize = 4;
-
-/// Columns of dF that are held in registers.
-const HELD: usize = 4;
 
 /// acc\[chain\]\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\], J rows of N lanes, the chains taking turns; CH divides J.
 #[inline(always)]
@@ -162,8 +159,69 @@ fn project_group<
     }
 }
 
-/// g = Fᵀ s of one agent. Unlike the projection it gains nothing from several agents at a time: the narrow products
-/// wait for broadcasts, not for rows.
+/// g = Fᵀ s of G agents with one view. e goes through memory: broadcasting from there is free, from registers not.
+#[inline(always)]
+fn lift_group<
+    T: Real,
+    const FMA: bool,
+    const DV: usize,
+    const DE: usize,
+    const M: usize,
+    const RANK: usize,
+    const G: usize,
+>(
+    base: &[T],
+    view: &[T],
+    mask: u32,
+    agents: &[u32],
+    ld: usize,
+    s: &[T],
+    out: &mut [T],
+) {
+    let (a_t, b_t) = view[M * (DV + DE)..][..M * (DV + DE)].split_at(M * DE);
+    let (mut u, mut e, nothing) = ([[T::ZERO; DE]; G], [[T::ZERO; M]; G], [T::ZERO; DE]);
+    for slot in 0..M / RANK {
+        if mask >> slot & 1 == 0 {
+            continue;
+        }
+        let mut s_of = [&nothing; G];
+        for g in 0..G {
+            s_of[g] = s[agents[g] as usize * ld + slot * DE..][..DE].try_into().expect("a slot");
+            for r in 0..DE {
+                u[g][r] += s_of[g][r];
+            }
+        }
+        let mut parts = [[[T::ZERO; RANK]; G]; 2];
+        accumulate::<T, FMA, G, DE, RANK, 2>(&mut parts, &s_of, &a_t[slot * DE * RANK..]);
+        let sum = joined(&parts);
+        for g in 0..G {
+            e[g][slot * RANK..][..RANK].copy_from_slice(&sum[g]);
+        }
+    }
+    let (mut acc, mut u_of) = ([[[T::ZERO; DV]; G]; 1], [&nothing; G]);
+    for g in 0..G {
+        u_of[g] = &u[g];
+    }
+    accumulate::<T, FMA, G, DE, DV, 1>(&mut acc, &u_of, base);
+    for slot in 0..M / RANK {
+        if mask >> slot & 1 == 0 {
+            continue;
+        }
+        let none = [T::ZERO; RANK];
+        let mut coefs = [&none; G];
+        for g in 0..G {
+            coefs[g] = e[g][slot * RANK..][..RANK].try_into().expect("a slot");
+        }
+        accumulate::<T, FMA, G, RANK, DV, 1>(&mut acc, &coefs, &b_t[slot * RANK * DV..]);
+    }
+    let sum = joined(&acc);
+    for g in 0..G {
+        out[agents[g] as usize * DV..][..DV].copy_from_slice(&sum[g]);
+    }
+}
+
+/// g = Fᵀ s of one agent: as [`lift_group`], but there is nothing else to do while e is written and read again, so it stays
+/// in registers.
 #[inline(always)]
 fn lift_one<T: Real, const FMA: bool, const DV: usize, const DE: usize, const M: usize, const RANK: usize>(
     base: &[T],
@@ -227,6 +285,27 @@ pub(super) fn project<
     }
 }
 
+/// g = Fᵀ s of a run of agents with one view.
+#[inline(always)]
+fn lift_run<T: Real, const FMA: bool, const DV: usize, const DE: usize, const M: usize, const RANK: usize>(
+    base: &[T],
+    view: &[T],
+    mask: u32,
+    run: &[u32],
+    ld: usize,
+    s: &[T],
+    out: &mut [T],
+) {
+    if run.len() == GROUP {
+        return lift_group::<T, FMA, DV, DE, M, RANK, GROUP>(base, view, mask, run, ld, s, out);
+    }
+    for &agent in run {
+        let i = agent as usize;
+        let (s, out) = (&s[i * ld..][..ld], &mut out[i * DV..][..DV]);
+        lift_one::<T, FMA, DV, DE, M, RANK>(base, view, mask, s, out);
+    }
+}
+
 /// g_i = F_iᵀ s_i for every agent.
 #[inline(always)]
 pub(super) fn lift<
@@ -244,84 +323,49 @@ pub(super) fn lift<
     s: &[T],
     out: &mut [T],
 ) {
-    let len = 2 * M * (DV + DE);
-    for &agent in agents.order {
-        let i = agent as usize;
-        let view = &views[agents.index[i] as usize * len..][..len];
-        let (s, out) = (&s[i * ld..][..ld], &mut out[i * DV..][..DV]);
-        lift_one::<T, FMA, DV, DE, M, RANK>(base, view, agents.masks[i], s, out);
+    let (len, mut rest) = (2 * M * (DV + DE), agents.order);
+    while let Some((view, mask, run)) = agents.take_run(GROUP, &mut rest) {
+        let view = &views[view * len..][..len];
+        lift_run::<T, FMA, DV, DE, M, RANK>(base, view, mask, run, ld, s, out);
     }
 }
 
-/// A block of [`HELD`] columns × N rows of dF: all terms of all agents are added in registers, then it is written once.
+/// s = y − y of the partner slot, then g_i = F_iᵀ s_i, run by run: what was exchanged is lifted while it is at hand.
 #[inline(always)]
-fn outer_block<T: Real, const FMA: bool, const DV: usize, const N: usize>(
-    agents: &[u32],
-    (count, ld): (usize, usize),
-    (column, row): (usize, usize),
-    d_stack: &mut [T],
-    scale: T,
-    terms: usize,
-    rows: &[T],
-    states: &[T],
-) {
-    let mut acc = [[T::ZERO; N]; HELD];
-    for t in 0..terms {
-        for &agent in agents {
-            let place = t * count + agent as usize;
-            let rows: [T; N] = rows[place * ld + row..][..N].try_into().expect("N rows");
-            let state: &[T; HELD] = states[place * DV + column..][..HELD].try_into().expect("columns");
-            for c in 0..HELD {
-                for l in 0..N {
-                    acc[c][l] = fma::<T, FMA>(state[c], rows[l], acc[c][l]);
-                }
-            }
-        }
-    }
-    for c in 0..HELD {
-        let d = &mut d_stack[(column + c) * ld + row..][..N];
-        for l in 0..N {
-            d[l] = fma::<T, FMA>(scale, acc[c][l], d[l]);
-        }
-    }
-}
-
-/// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ, into stacks `[views, DV, ld]`; DV is a multiple of [`HELD`], DE of 8.
-#[inline(always)]
-pub(super) fn outers<T: Real, const FMA: bool, const DV: usize, const DE: usize>(
+pub(super) fn exchange_lift<
+    T: Real,
+    const FMA: bool,
+    const DV: usize,
+    const DE: usize,
+    const M: usize,
+    const RANK: usize,
+>(
     agents: Grouped<'_>,
+    partners: &[u32], // [agents, slots]
     ld: usize,
-    d_stacks: &mut [T],
-    scale: T,
-    terms: usize,
-    rows: &[T],
-    states: &[T],
+    base: &[T],
+    views: &[T],
+    y: &[T],
+    s: &mut [T],
+    out: &mut [T],
 ) {
-    let (count, mut rest) = (agents.index.len(), agents.order);
-    while let Some((view, mut mask, run)) = agents.take_run(count, &mut rest) {
-        let d = &mut d_stacks[view * DV * ld..][..DV * ld];
-        while mask != 0 {
-            // The lowest slots in a row, as one block of rows.
-            let first = mask.trailing_zeros();
-            let slots = (mask >> first).trailing_ones();
-            mask &= !((((1u64 << slots) - 1) << first) as u32);
-            let (mut row, end) = (first as usize * DE, (first + slots) as usize * DE);
-            while row < end {
-                let wide = match end - row {
-                    64.. => 64,
-                    24.. => 24,
-                    _ => 8,
-                };
-                for column in (0..DV).step_by(HELD) {
-                    let (sizes, at) = ((count, ld), (column, row));
-                    match wide {
-                        64 => outer_block::<T, FMA, DV, 64>(run, sizes, at, d, scale, terms, rows, states),
-                        24 => outer_block::<T, FMA, DV, 24>(run, sizes, at, d, scale, terms, rows, states),
-                        _ => outer_block::<T, FMA, DV, 8>(run, sizes, at, d, scale, terms, rows, states),
-                    }
+    let (len, slots, mut rest) = (2 * M * (DV + DE), M / RANK, agents.order);
+    while let Some((view, mask, run)) = agents.take_run(GROUP, &mut rest) {
+        for &agent in run {
+            let i = agent as usize;
+            let (own, s) = (&y[i * ld..][..ld], &mut s[i * ld..][..ld]);
+            let partners = &partners[i * slots..][..slots];
+            for slot in 0..slots {
+                let a: &[T; DE] = own[slot * DE..][..DE].try_into().expect("a slot");
+                let b: &[T; DE] = y[partners[slot] as usize..][..DE].try_into().expect("a slot");
+                let s: &mut [T; DE] = (&mut s[slot * DE..][..DE]).try_into().expect("a slot");
+                for r in 0..DE {
+                    s[r] = a[r] - b[r];
                 }
-                row += wide;
             }
+            s[slots * DE..].fill(T::ZERO);
         }
+        let view = &views[view * len..][..len];
+        lift_run::<T, FMA, DV, DE, M, RANK>(base, view, mask, run, ld, s, out);
     }
 }

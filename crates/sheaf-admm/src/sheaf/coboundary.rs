@@ -102,6 +102,9 @@ impl<'a, T: Real> SheafOp<'a, T> {
             (Maps::Table { stacks, index, order }, Some((rows, partners))) => {
                 T::exchange_lift_table(table(self.sheaf, index, order), rows, partners, stacks, y, s, g);
             }
+            (Maps::Packed(low), Some((_, partners))) => {
+                low.exchange_lift(self.sheaf, partners.rows(), y, s, g);
+            }
             _ => {
                 self.exchange(y, s);
                 self.lift(s, g);
