@@ -11,8 +11,7 @@
 //!
 //! R is applied once per agent, not once per slot, and slots without an edge are left out: their rows are 0. The
 //! published sizes have kernels of their own (`low_rank_shaped`, `low_rank_outers`); all others run the plain loops
-//! below, which are also
-//! what those kernels are compared with.
+//! below, which are also what those kernels are compared with.
 
 use super::exchange::{SlotRows, partners_body};
 use super::simd::{fma, kernel};
