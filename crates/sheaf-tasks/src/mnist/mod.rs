@@ -10,12 +10,19 @@
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`metrics`] | from every agent's logits to one class |
+//! | [`experiment`], [`batches`], [`evaluate`] | training runs from TOML files; accuracies |
+//! | [`watch`], [`weights`] | one picture, iteration by iteration; trained models in files |
 //! | [`shifts`] | padding, patch dropout, noise: what robustness is measured under |
 
+pub mod batches;
 pub mod data;
 pub mod download;
+pub mod evaluate;
+pub mod experiment;
 pub mod idx;
 pub mod metrics;
 pub mod model;
 pub mod shifts;
 pub mod views;
+pub mod watch;
+pub mod weights;
