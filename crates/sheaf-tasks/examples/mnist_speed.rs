@@ -5,6 +5,7 @@
 use sheaf_admm::admm::{Adjoint, Mode, Options};
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::sheaf::{Maps, MapsGrad, PackedLowRank, SheafOp, ViewGroups};
+use sheaf_tasks::baselines::cnn::{CnnBatch, CnnConfig, CnnModel};
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::model::{Batch, Board, Horizon, MnistConfig, MnistModel, Sample};
 
@@ -97,6 +98,16 @@ fn main() {
         told(what, 16, best(5, || (0..16).for_each(|k| run(k, &mut sample).expect("a solve"))));
     }
     products(&board, &batch);
+    let network = CnnModel::new(CnnConfig::default()).expect("the published network");
+    let (weights, size) = (network.init::<f32>(1), (set.height, set.width));
+    let (mut pieces, mut grad) = (CnnBatch::<f32>::default(), vec![0f32; weights.len()]);
+    let mut step = || {
+        pieces
+            .loss_and_grad(&network, &weights, size, &images, &set.labels, Some((1, 1)), &mut grad)
+            .expect("a step")
+    };
+    step();
+    told("network, training", 128, best(5, || _ = std::hint::black_box(step())));
 }
 
 /// Nanoseconds per agent of each product, over the first pictures.
