@@ -9,8 +9,6 @@ pub mod envelope;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
-mod low_rank_outers;
-mod low_rank_shaped;
 pub mod ordering;
 pub mod panel;
 pub(crate) mod reduce;

@@ -6,9 +6,9 @@
 //! | rows | `[terms, agents, ld]` |
 //! | states | `[terms, agents, DV]` |
 
-use super::low_rank::Grouped;
-use super::simd::fma;
+use super::Grouped;
 use crate::Real;
+use crate::linalg::simd::fma;
 
 /// Columns of dF that are held in registers.
 const HELD: usize = 4;
