@@ -10,8 +10,16 @@ use crate::config::{DecayKind, StrictConfig, TrainSection, strict};
 use crate::mnist::batches::{Epochs, Pictures};
 use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
-use crate::mnist::experiment::{ImageData, ImageEval};
+use crate::mnist::experiment::ImageData;
 use crate::mnist::shifts::Shift;
+
+/// The `[eval]` section: what is looked at during training.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CnnEval {
+    /// Test pictures looked at; 0 for all.
+    pub test: usize,
+}
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +34,7 @@ pub struct CnnExperiment {
     /// The optimiser and its schedule.
     pub train: TrainSection,
     /// What is looked at on the way.
-    pub eval: ImageEval,
+    pub eval: CnnEval,
 }
 
 impl Default for CnnExperiment {
@@ -44,7 +52,7 @@ impl Default for CnnExperiment {
                 best_metric: "accuracy".into(),
                 ..TrainSection::default()
             },
-            eval: ImageEval { test: 0 },
+            eval: CnnEval::default(),
         }
     }
 }
