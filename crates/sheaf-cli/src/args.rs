@@ -8,15 +8,17 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
+use sheaf_tasks::mnist::data::Split;
 
 use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze};
+use crate::tasks::{self, maze, mnist};
 
 const START: &str = "\
 Start here:
   sheaf solve maze             watch 81 agents find a path through a fresh maze
   sheaf solve maze --animate   the same, iteration by iteration
   sheaf solve maze --help      mazes of your own, pictures, animations
+  sheaf solve mnist            watch 81 agents agree on a digit
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
@@ -84,6 +86,8 @@ pub enum Command {
 pub enum SolveTask {
     /// Find the path through a maze
     Maze(maze::solve::SolveArgs),
+    /// Tell which digit a picture shows
+    Mnist(mnist::solve::SolveArgs),
 }
 
 /// Tasks that `sheaf data` knows.
@@ -91,6 +95,8 @@ pub enum SolveTask {
 pub enum DataTask {
     /// Draw mazes with their paths
     Maze(maze::data::DataArgs),
+    /// Fetch the MNIST digits, or take another set of IDX files
+    Mnist(mnist::data::DataArgs),
 }
 
 const TRAIN_EXAMPLES: &str = "\
@@ -145,7 +151,10 @@ const EVAL_EXAMPLES: &str = "\
 Examples:
   sheaf data maze --size 19 --count 1000 --out test.npz
   sheaf eval --weights builtin:maze --data test.npz
-  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json";
+  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json
+  sheaf eval --weights builtin:mnist --data data/mnist --iterations 20
+  sheaf eval --weights builtin:mnist --data data/mnist --shift pad:16 --shift noise:0.1
+  sheaf eval --weights builtin:mnist --data data/mnist --shifts published --draws 3";
 
 /// `sheaf eval`.
 #[derive(Debug, Args)]
@@ -154,7 +163,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples to solve, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|DIR")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
@@ -169,9 +178,46 @@ pub struct EvalArgs {
     /// Do not look for the first solving iteration: faster
     #[arg(long)]
     pub no_first_solve: bool,
+    /// Part of a set of pictures; test if not given
+    #[arg(long, value_enum)]
+    pub split: Option<SplitArg>,
+    /// Only the first so many pictures
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub count: Option<usize>,
+    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub shift: Vec<String>,
+    /// All shifts of a table
+    #[arg(long, value_enum, conflicts_with = "shift")]
+    pub shifts: Option<ShiftSet>,
+    /// How often a random shift is drawn; 5 times if not given
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub draws: Option<usize>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = positive)]
     pub threads: Option<usize>,
+}
+
+/// The two parts of a set of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitArg {
+    /// What is held out
+    Test,
+    /// What is learned from
+    Train,
+}
+
+impl From<SplitArg> for Split {
+    fn from(split: SplitArg) -> Self {
+        if split == SplitArg::Test { Self::Test } else { Self::Train }
+    }
+}
+
+/// Tables of shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShiftSet {
+    /// The robustness table of the paper: none, three paddings, three dropouts, two noises
+    Published,
 }
 
 const TRACE_EXAMPLES: &str = "\
@@ -187,7 +233,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|DIR")]
     pub data: PathBuf,
     /// Which sample, from 0
     #[arg(long, value_name = "I", default_value_t = 0)]

@@ -197,7 +197,7 @@ fn table(rows: &[Row]) -> String {
             row.threads.to_string(),
             significant(row.samples_per_s()),
             significant(row.ms_per_sample()),
-            significant(row.ns_per_agent_iteration()),
+            if row.agents > 0 { significant(row.ns_per_agent_iteration()) } else { "none".into() },
             row.peak_rss_mb.map_or("unknown".into(), |mb| format!("{mb:.0}")),
         ]
     }));

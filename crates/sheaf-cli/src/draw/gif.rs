@@ -29,20 +29,33 @@ impl Timing {
 
 /// Frames as the bytes of a GIF file that repeats for ever, with cells of `cell` pixels.
 pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> Result<Vec<u8>> {
-    let Some(first) = frames.first() else {
-        return Err(Error::new(ErrorKind::Shape, "animation", "one or more frames", "none"));
-    };
-    let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
-    let progress = |i: usize| Some((i + 1) as f32 / frames.len() as f32);
     let unjudged = Scene { label: None, ..*scene };
-    let mut shown = canvas::draw(&unjudged, first, cell, progress(0))?;
+    let draw = |i: usize| {
+        let progress = (i + 1) as f32 / frames.len() as f32;
+        let scene = if i + 1 == frames.len() { scene } else { &unjudged };
+        canvas::draw(scene, &frames[i], cell, Some(progress))
+    };
+    animate(frames.len(), draw, &palette::table(), timing)
+}
+
+/// Canvases of one size as the bytes of a GIF file that repeats for ever; `colours` are red, green and blue of each.
+pub fn animate(
+    frames: usize,
+    draw: impl Fn(usize) -> Result<Canvas>,
+    colours: &[u8],
+    timing: Timing,
+) -> Result<Vec<u8>> {
+    if frames == 0 {
+        return Err(Error::new(ErrorKind::Shape, "animation", "one or more frames", "none"));
+    }
+    let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
+    let mut shown = draw(0)?;
     let (width, height) = (shown.width, shown.height);
-    let mut encoder =
-        Encoder::new(Vec::new(), width as u16, height as u16, &palette::table()).map_err(failed)?;
+    let mut encoder = Encoder::new(Vec::new(), width as u16, height as u16, colours).map_err(failed)?;
     encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
-    for (i, frame) in frames.iter().enumerate() {
-        let is_last = i + 1 == frames.len();
-        let canvas = canvas::draw(if is_last { scene } else { &unjudged }, frame, cell, progress(i))?;
+    for i in 0..frames {
+        let is_last = i + 1 == frames;
+        let canvas = draw(i)?;
         if (canvas.width, canvas.height) != (width, height) {
             let place = format!("frame {i} of the animation");
             return Err(Error::new(ErrorKind::Shape, place, "heat in all frames or in none", "a mixture"));

@@ -10,6 +10,8 @@
 //! | [`gif`] | all frames | an animation |
 //! | [`svg`] | one or all frames | vectors, animated if there are several |
 //! | [`export`] | all frames | a file of the kind its name says |
+//!
+//! Votes on pictures have scenes, frames and renderers of their own: [`votes`].
 
 pub mod canvas;
 pub mod export;
@@ -18,6 +20,7 @@ pub mod maze_terminal;
 pub mod palette;
 pub mod png;
 pub mod svg;
+pub mod votes;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::maze::views::ViewGrid;

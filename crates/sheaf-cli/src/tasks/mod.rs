@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::mnist::data::Split;
+use sheaf_tasks::mnist::shifts::Shift;
 
 use crate::args::BenchKind;
 use crate::report::Report;
@@ -75,6 +77,51 @@ pub struct EvalRequest {
     pub settle_within: Option<usize>,
     /// Look for the first solving iteration.
     pub first_solve: bool,
+    /// What only pictures have.
+    pub pictures: PictureRequest,
+}
+
+/// What to evaluate of a set of pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PictureRequest {
+    /// Which part of the set; the test part if not given.
+    pub split: Option<Split>,
+    /// Only the first so many pictures.
+    pub count: Option<usize>,
+    /// What is done to the pictures, one evaluation each; nothing if empty.
+    pub shifts: Vec<Shift>,
+    /// How often a random shift is drawn.
+    pub draws: Option<usize>,
+}
+
+impl EvalRequest {
+    /// Refuses options that only pictures have; `task` is what the weights are of.
+    pub fn no_pictures(&self, task: &str) -> Result<()> {
+        let PictureRequest { split, count, shifts, draws } = &self.pictures;
+        let given = [
+            ("--split", split.is_some()),
+            ("--count", count.is_some()),
+            ("--shift", !shifts.is_empty()),
+            ("--draws", draws.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => {
+                let got = format!("weights of {task}");
+                Err(Error::new(ErrorKind::Unsupported, *name, "weights of a task on pictures", got))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses options that only agents on a path have; `task` is what the weights are of.
+    pub fn no_settling(&self, task: &str) -> Result<()> {
+        if self.settle_within.is_none() {
+            return Ok(());
+        }
+        let got = format!("weights of {task}");
+        Err(Error::new(ErrorKind::Unsupported, "--until-settled", "weights of maze", got)
+            .hint("--iterations K sets how long the agents negotiate"))
+    }
 }
 
 /// What to trace.

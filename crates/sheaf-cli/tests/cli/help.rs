@@ -16,8 +16,10 @@ fn every_command_has_help_with_an_example() {
     for command in [
         "solve",
         "solve maze",
+        "solve mnist",
         "data",
         "data maze",
+        "data mnist",
         "train",
         "eval",
         "trace",

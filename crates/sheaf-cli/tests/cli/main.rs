@@ -4,5 +4,6 @@ mod bad_input;
 mod help;
 mod interrupt;
 mod journey;
+mod mnist;
 mod solve;
 mod support;

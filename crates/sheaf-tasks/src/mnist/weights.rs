@@ -1,4 +1,4 @@
-//! Trained models of pictures in files.
+//! Trained models of pictures: the one that ships with the program, and those in files.
 
 use sheaf_admm::train::{WeightsFile, WeightsMeta};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -6,6 +6,9 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::experiment::MnistExperiment;
 use super::model::MnistModel;
 use crate::config::strict;
+
+/// The weights that ship: a file as `sheaf train` writes it, in half precision.
+pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/mnist.safetensors");
 
 /// A model with its numbers and where they come from.
 #[derive(Clone, Debug)]
@@ -30,5 +33,10 @@ impl MnistWeights {
         let model = MnistModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
+    }
+
+    /// The model that ships.
+    pub fn builtin() -> Result<Self> {
+        Self::load(&WeightsFile::parse("builtin:mnist", BUILTIN)?)
     }
 }

@@ -202,7 +202,7 @@ fn read(bytes: &[u8], place: &str) -> Result<MazeInput> {
 }
 
 /// Another number each time, short enough to type again.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000
 }

@@ -1,6 +1,10 @@
 //! Pictures of digits and other classes, as the commands see them: the agents, and the network they are compared with.
 
+mod bench;
+pub mod data;
 mod eval;
+pub mod solve;
+mod story;
 
 use std::path::Path;
 
@@ -10,7 +14,7 @@ use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask, CnnWeights
 use sheaf_tasks::config::strict;
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
 use sheaf_tasks::mnist::model::MnistModel;
-use sheaf_tasks::mnist::weights::MnistWeights;
+use sheaf_tasks::mnist::weights::{self, MnistWeights};
 
 use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
 use crate::args::BenchKind;
@@ -30,7 +34,7 @@ impl Task for Mnist {
     }
 
     fn builtin(&self) -> Option<&'static [u8]> {
-        None
+        Some(weights::BUILTIN)
     }
 
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
@@ -66,8 +70,8 @@ impl Task for Mnist {
         Ok(AuthorsModel { layout: model.layout().clone(), names, config })
     }
 
-    fn workload(&self, _kind: BenchKind, _request: &BenchRequest) -> Result<Workload> {
-        Err(Error::new(ErrorKind::Unsupported, "bench --task mnist", "a task that is measured", "mnist"))
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::agents(kind, request)
     }
 
     fn scaling_sizes(&self) -> &'static [usize] {
@@ -103,8 +107,8 @@ impl Task for MnistCnn {
         Err(no_agents("--task"))
     }
 
-    fn workload(&self, _kind: BenchKind, _request: &BenchRequest) -> Result<Workload> {
-        Err(Error::new(ErrorKind::Unsupported, "bench --task mnist", "a task that is measured", "mnist-cnn"))
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::network(kind, request)
     }
 
     fn scaling_sizes(&self) -> &'static [usize] {
