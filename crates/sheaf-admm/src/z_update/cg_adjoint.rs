@@ -7,9 +7,12 @@
 //! | --- | --- | --- |
 //! | rows | e(p_0) … e(p_T−1), e(start) · e(q̄_0) … e(q̄_T−1), e(r̄_0) | 2(T + 1) × rows |
 //! | states | q̄_0 … q̄_T−1, ±r̄_0 · p_0 … p_T−1, start | 2(T + 1) × states |
+//!
+//! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
+//! products and touches the maps' gradient twice.
 
 use super::cg::{Cg, CgStart, Scalars, System, Work, multiply_into};
-use super::{Agreement, ConsensusGrad};
+use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::simd::{fma, kernel};
 use crate::linalg::vector::{add, axpy, dot, scale_into};
 use crate::sheaf::SheafOp;
@@ -23,7 +26,33 @@ impl<T: Real> Cg<T> {
         self.forward_scratch_len(op) + 2 * (t + 1) * (n + m) + (2 * t + 1) * n + 6 * n + 5 * t
     }
 
-    /// Adjoint of [`forward`](Self::forward).
+    /// Numbers that spare the adjoint its replay.
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
+        (t + 1) * m + (3 * t + 2) * n + 5 * t + 1
+    }
+
+    /// As [`forward`](Self::forward). Saves: `kept`.
+    pub fn forward_keeping(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        z: &mut [T],
+        kept: &mut [T], // kept_len(op)
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        let (mut work, half) = Work::carve(op, scratch);
+        let system = System::new(self, op, rho, half);
+        let mut steps = Steps::carve(self, op, kept);
+        let report = system.run_keeping(w, z_prev, z, &mut work, &mut steps);
+        *steps.count = T::from_f64(report.steps as f64);
+        system.finish(w, z);
+        Ok(report)
+    }
+
+    /// Adjoint of [`forward`](Self::forward), which it replays.
     pub fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -38,6 +67,23 @@ impl<T: Real> Cg<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        self.vjp_kept(op, rho, w, z_prev, &mut [], d_z, d_w, d_z_prev, grad, scratch)
+    }
+
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
+    pub fn vjp_kept(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        kept: &mut [T], // kept_len(op), or empty
+        d_z: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
         let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         let (front, rest) = scratch.split_at_mut(self.forward_scratch_len(op));
         let (mut work, half) = Work::carve(op, front);
@@ -47,42 +93,97 @@ impl<T: Real> Cg<T> {
         let (qs, rest) = rest.split_at_mut(max * n);
         let (rs, rest) = rest.split_at_mut((max + 1) * n);
         let (x, rest) = rest.split_at_mut(n);
-        let (steps_scalars, rest) = rest.split_at_mut(5 * max);
-
+        let (scalars, rest) = rest.split_at_mut(5 * max);
+        // The adjoint of the node scaling needs the solution and writes over what was kept.
+        if !kept.is_empty() && system.half.is_none() {
+            let steps = Steps::carve(self, op, kept);
+            let t = steps.count.to_f64() as usize;
+            close_gap(steps.rows, m, t, max);
+            let kept = Kept { steps: t, qs: steps.qs, rs: steps.rs, scalars: steps.scalars };
+            let (e_p, ps) = (&steps.rows[..(t + 1) * m], &mut steps.ps[..(t + 1) * n]);
+            let (d_qs, e_dq) = (&mut states[..(t + 1) * n], &mut rows[..(t + 1) * m]);
+            system.reverse(
+                &kept,
+                w,
+                z_prev,
+                &[],
+                d_z,
+                d_w,
+                d_z_prev,
+                grad,
+                (e_p, e_dq),
+                (d_qs, ps),
+                &mut work,
+                rest,
+            );
+            grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, t + 1, e_p, d_qs);
+            grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, t + 1, e_dq, ps);
+            return Ok(());
+        }
         let report = {
-            // The exchanged residuals are written where the terms will be read: first the start's, then each step's.
-            let (steps_rows, start_rows) = rows[..(max + 1) * m].split_at_mut(max * m);
-            let mut places = steps_rows.chunks_exact_mut(m.max(1));
-            let mut work = Work { s: start_rows, ..work.reborrow() };
-            system.run(w, z_prev, x, &mut work, |t, scalars, work| {
-                if let Some(k) = scalars {
-                    states[(max + 1 + t) * n..][..n].copy_from_slice(work.p);
-                    qs[t * n..][..n].copy_from_slice(work.q);
-                    rs[(t + 1) * n..][..n].copy_from_slice(work.r);
-                    steps_scalars[5 * t..][..5].copy_from_slice(&[k.a, k.b, k.c, k.c_next, k.s]);
-                } else {
-                    rs[..n].copy_from_slice(work.r);
-                }
-                if let Some(place) = places.next() {
-                    work.s = place;
-                }
-            })
+            let (e_p, ps) = (&mut rows[..(max + 1) * m], &mut states[(max + 1) * n..]);
+            let mut steps = Steps { rows: e_p, ps, qs, rs, scalars, count: &mut T::default() };
+            system.run_keeping(w, z_prev, x, &mut work, &mut steps)
         };
-        // A solve that met its tolerance early leaves gaps: close them, so that the terms are contiguous.
         let t = report.steps;
         if t < max {
-            rows.copy_within(max * m..(max + 1) * m, t * m);
+            close_gap(rows, m, t, max);
             states.copy_within((max + 1) * n..(max + 1 + t) * n, (t + 1) * n);
         }
-        let kept = Kept { steps: t, qs, rs, scalars: steps_scalars };
+        let kept = Kept { steps: t, qs, rs, scalars };
         let (rows, states) = (&mut rows[..2 * (t + 1) * m], &mut states[..2 * (t + 1) * n]);
-        system.reverse(&kept, w, z_prev, x, d_z, d_w, d_z_prev, grad, rows, states, &mut work, rest);
+        let (e_p, e_dq) = rows.split_at_mut((t + 1) * m);
+        let (d_qs, ps) = states.split_at_mut((t + 1) * n);
+        system.reverse(
+            &kept,
+            w,
+            z_prev,
+            x,
+            d_z,
+            d_w,
+            d_z_prev,
+            grad,
+            (e_p, e_dq),
+            (d_qs, ps),
+            &mut work,
+            rest,
+        );
         grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, 2 * (t + 1), rows, states);
         Ok(())
     }
 }
 
-/// What the replay kept.
+/// A solve that met its tolerance early leaves a gap before the start's rows: closes it, so that the terms are
+/// contiguous.
+fn close_gap<T: Copy>(rows: &mut [T], m: usize, steps: usize, max: usize) {
+    if steps < max {
+        rows.copy_within(max * m..(max + 1) * m, steps * m);
+    }
+}
+
+/// Where the steps of a solve are written.
+struct Steps<'s, T> {
+    rows: &'s mut [T],    // [max + 1, rows]: e(p) of each step, e(start) last
+    ps: &'s mut [T],      // [max + 1, states]: p of each step, room for the start
+    qs: &'s mut [T],      // [max, states]
+    rs: &'s mut [T],      // [max + 1, states]: r before the first step and after each
+    scalars: &'s mut [T], // [max, 5]
+    count: &'s mut T,     // how many ran
+}
+
+impl<'s, T: Real> Steps<'s, T> {
+    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> Self {
+        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
+        let (rows, rest) = kept.split_at_mut((max + 1) * m);
+        let (ps, rest) = rest.split_at_mut((max + 1) * n);
+        let (qs, rest) = rest.split_at_mut(max * n);
+        let (rs, rest) = rest.split_at_mut((max + 1) * n);
+        let (scalars, rest) = rest.split_at_mut(5 * max);
+        Self { rows, ps, qs, rs, scalars, count: &mut rest[0] }
+    }
+}
+
+/// What is known of the steps.
 struct Kept<'s, T> {
     steps: usize,
     qs: &'s [T],      // [steps, states]
@@ -98,6 +199,36 @@ impl<T: Real> Kept<'_, T> {
 }
 
 impl<T: Real> System<'_, '_, T> {
+    /// Runs the solve and writes every step down.
+    fn run_keeping(
+        &self,
+        w: &[T],
+        z_prev: &[T],
+        x: &mut [T],
+        work: &mut Work<'_, T>,
+        to: &mut Steps<'_, T>,
+    ) -> InnerReport {
+        let (n, m, max) = (w.len(), work.y.len(), self.cfg.stop.max_steps());
+        let Steps { rows, ps, qs, rs, scalars, .. } = to;
+        // The exchanged residuals are written where the terms will be read: first the start's, then each step's.
+        let (steps_rows, start_rows) = rows[..(max + 1) * m].split_at_mut(max * m);
+        let mut places = steps_rows.chunks_exact_mut(m.max(1));
+        let mut work = Work { s: start_rows, ..work.reborrow() };
+        self.run(w, z_prev, x, &mut work, |t, step, work| {
+            if let Some(k) = step {
+                ps[t * n..][..n].copy_from_slice(work.p);
+                qs[t * n..][..n].copy_from_slice(work.q);
+                rs[(t + 1) * n..][..n].copy_from_slice(work.r);
+                scalars[5 * t..][..5].copy_from_slice(&[k.a, k.b, k.c, k.c_next, k.s]);
+            } else {
+                rs[..n].copy_from_slice(work.r);
+            }
+            if let Some(place) = places.next() {
+                work.s = place;
+            }
+        })
+    }
+
     #[allow(clippy::too_many_lines)]
     fn reverse(
         &self,
@@ -109,8 +240,8 @@ impl<T: Real> System<'_, '_, T> {
         d_w: &mut [T],
         d_z_prev: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
-        rows: &mut [T],
-        states: &mut [T],
+        (rows_p, rows_dq): (&[T], &mut [T]), // [steps + 1, rows] each
+        (d_qs, ps): (&mut [T], &mut [T]),    // [steps + 1, states] each
         work: &mut Work<'_, T>,
         scratch: &mut [T],
     ) {
@@ -120,8 +251,6 @@ impl<T: Real> System<'_, '_, T> {
         let (d_r, rest) = rest.split_at_mut(n);
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
-        let (d_qs, ps) = states.split_at_mut((steps + 1) * n);
-        let (rows_p, rows_dq) = rows.split_at_mut((steps + 1) * m);
         d_half.fill(T::ZERO);
         self.finish_vjp(x, d_z, d_w, d_x, d_half);
         d_p.fill(T::ZERO);
