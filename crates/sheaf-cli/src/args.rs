@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 
-use crate::commands::{Bench, Data, Eval, Import, Inspect, Job, Solve, Trace, Train};
+use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
 use crate::tasks::{self, maze};
 
 const START: &str = "\
@@ -62,6 +62,9 @@ pub enum Command {
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Write the weights of a checkpoint to a file of their own, or weights in half precision
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Show what is in a file of weights or a checkpoint
     #[command(
         after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
@@ -95,6 +98,7 @@ Examples:
   sheaf train experiments/maze.toml --out runs/maze
   sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
   sheaf train --resume --out runs/maze
+  sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
 
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
@@ -114,6 +118,9 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
+    pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
     #[arg(long)]
     pub seed: Option<u64>,
@@ -216,6 +223,27 @@ pub struct ImportArgs {
     pub out: PathBuf,
 }
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  sheaf export --weights runs/maze/checkpoints/step-00030000.safetensors --out maze.safetensors
+  sheaf export --weights maze.safetensors --half --out small.safetensors
+
+From a checkpoint the running average is taken, as in best.safetensors and final.safetensors.";
+
+/// `sheaf export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Weights or a checkpoint
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub weights: String,
+    /// Store 16 bits a number: half the size, about three decimal digits
+    #[arg(long)]
+    pub half: bool,
+    /// The weights file to write
+    #[arg(long, value_name = "W.safetensors")]
+    pub out: PathBuf,
+}
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   sheaf bench train --task maze --iterations 27
@@ -285,6 +313,7 @@ impl Cli {
             Some(Command::Eval(args)) => Box::new(Eval::check(args)?),
             Some(Command::Trace(args)) => Box::new(Trace::check(args)?),
             Some(Command::Import(args)) => Box::new(Import::check(args)?),
+            Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights }) => Box::new(Inspect::check(&weights)?),
             Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
         }))
