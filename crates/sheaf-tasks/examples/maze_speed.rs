@@ -52,9 +52,17 @@ fn told(what: &str, mazes: usize, seconds: f64) {
 
 fn main() {
     let threads = std::env::args().nth(1).map_or(1, |s| s.parse().expect("a number of threads"));
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().expect("threads");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    // Within the pool a single thread needs no other to wake up.
+    pool.install(measure);
+}
+
+fn measure() {
     let set = generate(&MazeShape::new(19, 19, 18).expect("odd sizes"), 1, MAZES).expect("mazes");
-    let MazeWeights { model, params, .. } = MazeWeights::builtin().expect("weights");
+    let MazeWeights { model, mut params, .. } = MazeWeights::builtin().expect("weights");
+    if std::env::args().nth(2).is_some() {
+        params = model.init(42);
+    }
     let board = model.board(19, 19).expect("a board");
     let mut batch = Batch::<f32>::default();
     let mut grad = vec![0f32; params.len()];
@@ -77,6 +85,27 @@ fn main() {
         "an iteration, forward and reverse: {:.2} us",
         1e6 * (seconds[1] - seconds[0]) / 26.0 / MAZES as f64
     );
+    let one = set.pixels();
+    let mut alone = Batch::<f32>::default();
+    for k in [1, 27] {
+        let horizon = Horizon { iterations: k, window: 4 };
+        let mut step = |i: usize| {
+            let (input, label) = (&inputs[i * one..][..one], &labels[i * one..][..one]);
+            let told = alone.loss_and_grad(
+                &model,
+                &params,
+                &board,
+                input,
+                label,
+                horizon,
+                Adjoint::Unrolled,
+                &mut grad,
+            );
+            std::hint::black_box(told.expect("a step"));
+        };
+        let seconds: f64 = (0..16).map(|i| quickest(40, || step(i))).sum();
+        told(&format!("train K={k}, one maze alone"), 16, seconds);
+    }
     told("encode", MAZES, quickest(30, || batch.encode(&model, &params, &board, inputs)));
     solves(&model, &params, &board, &batch);
     products(&board, &batch);

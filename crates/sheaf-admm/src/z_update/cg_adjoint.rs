@@ -20,7 +20,7 @@ use std::ops::Range;
 use super::cg::{Cg, CgStart, Places, Scalars, System, Work, multiply_into};
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
-use crate::sheaf::{Given, Made, SheafOp};
+use crate::sheaf::{Given, Made, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
@@ -28,13 +28,13 @@ impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        self.forward_scratch_len(op) + 2 * (t + 1) * (n + m) + (t + 6) * n + 5 * t
+        pad(self.forward_scratch_len(op)) + self.kept_len(op) + (t + 1) * (n + m) + 6 * n
     }
 
-    /// Numbers that spare the adjoint its replay.
+    /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
     pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        (t + 1) * (n + m) + t * n + 5 * t + 1
+        pad((t + 1) * (n + m) + t * n + 5 * t + 1)
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
@@ -90,7 +90,7 @@ impl<T: Real> Cg<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        let (front, rest) = scratch.split_at_mut(self.forward_scratch_len(op));
+        let (front, rest) = scratch.split_at_mut(pad(self.forward_scratch_len(op)));
         let (mut work, half) = Work::carve(op, front);
         let system = System::new(self, op, rho, half);
         let (replayed, rest) = rest.split_at_mut(self.kept_len(op));

@@ -12,6 +12,8 @@ use crate::linalg::tiles::{CHUNKS, COLUMNS, STACK};
 const LD: usize = 48;
 const D_V: usize = 10;
 const D_E: usize = 5;
+/// How many agents ahead the lines of what is kept are called.
+const AHEAD: usize = 4;
 /// The lanes of a state.
 const STATE: __mmask16 = (1 << D_V) - 1;
 
@@ -30,16 +32,34 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool>(band: LiftBand<'_, f32>, 
         shift: band.shift,
     };
     let tiles = band.tiles.as_ptr();
+    let mut ahead = band.agents.start;
+    // What is kept is written far from where anything was written lately: the lines are called in time, in the order in
+    // which they will be needed.
+    let mut call = |count: usize| {
+        if KEEP {
+            for k in ahead..(ahead + count).min(band.agents.end) {
+                let soon = pointers.s.wrapping_add(band.table.agent(k) * LD);
+                for line in 0..LD / 16 {
+                    // A prefetch reads nothing and may name any address.
+                    _mm_prefetch::<_MM_HINT_ET0>(soon.wrapping_add(line * 16).cast_const().cast());
+                }
+            }
+            ahead += count;
+        }
+    };
+    call(AHEAD);
     by_pairs!(
         band.table,
         band.agents,
-        // SAFETY: `place` holds for every view, the band's checks for every agent.
-        |agents, view| unsafe {
-            lift_some::<KEEP, 1>(agents, tiles.add(place(view, views, STACK)), &pointers);
+        |agents, view| {
+            call(1);
+            // SAFETY: `place` holds for every view, the band's checks for every agent.
+            unsafe { lift_some::<KEEP, 1>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         },
-        // SAFETY: as above.
-        unsafe {
-            lift_some::<KEEP, 2>(agents, tiles.add(place(view, views, STACK)), &pointers);
+        {
+            call(2);
+            // SAFETY: as above.
+            unsafe { lift_some::<KEEP, 2>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         }
     );
 }
