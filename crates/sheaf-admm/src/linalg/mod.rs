@@ -19,4 +19,5 @@ pub mod stack;
 mod stack_avx512;
 pub mod thin;
 pub mod tile_prox;
+pub mod tiles;
 pub mod vector;
