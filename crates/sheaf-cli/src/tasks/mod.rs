@@ -5,6 +5,7 @@
 //! `commands/`). Everything else goes through the trait.
 
 pub mod maze;
+pub mod sudoku;
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use crate::args::BenchKind;
 use crate::report::Report;
 
 /// All tasks.
-pub const ALL: [&dyn Task; 1] = [&maze::Maze];
+pub const ALL: [&dyn Task; 2] = [&maze::Maze, &sudoku::Sudoku];
 
 /// One task, as the commands see it.
 pub trait Task: Sync {
