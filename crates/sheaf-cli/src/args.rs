@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 
 use crate::commands::{Bench, Data, Eval, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze};
+use crate::tasks::{self, maze, sudoku};
 
 const START: &str = "\
 Start here:
@@ -81,6 +81,8 @@ pub enum Command {
 pub enum SolveTask {
     /// Find the path through a maze
     Maze(maze::solve::SolveArgs),
+    /// Fill in a Sudoku
+    Sudoku(sudoku::solve::SolveArgs),
 }
 
 /// Tasks that `sheaf data` knows.
@@ -88,6 +90,8 @@ pub enum SolveTask {
 pub enum DataTask {
     /// Draw mazes with their paths
     Maze(maze::data::DataArgs),
+    /// Draw puzzles with their solutions, or read them from elsewhere
+    Sudoku(sudoku::data::DataArgs),
 }
 
 const TRAIN_EXAMPLES: &str = "\

@@ -8,6 +8,7 @@ pub mod maze;
 pub mod sudoku;
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
@@ -191,4 +192,10 @@ impl Source {
         let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
         Ok((weights, task))
     }
+}
+
+/// Another number each time, short enough to type again.
+pub(crate) fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000
 }

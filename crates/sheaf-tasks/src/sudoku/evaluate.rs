@@ -128,11 +128,12 @@ pub fn settled_after<T: Real>(
     settling: Settling,
 ) -> Option<usize> {
     let mut pace = Pace::new(settling);
-    z.chunks_exact(state_len).position(|z| {
-        pace.look(z.iter().map(|z| z.to_f64()));
-        pace.settled()
-    })
-    .map(|last| last + 1)
+    z.chunks_exact(state_len)
+        .position(|z| {
+            pace.look(z.iter().map(|z| z.to_f64()));
+            pace.settled()
+        })
+        .map(|last| last + 1)
 }
 
 /// Watches how fast z moves.

@@ -30,9 +30,8 @@ pub fn parse(text: &str, place: &str) -> Result<Grid> {
             c if c.is_whitespace() => continue,
             c => {
                 let got = format!("`{c}` after {count} cells");
-                return Err(
-                    Error::new(ErrorKind::Malformed, place, "digits, and `.` or 0 for blanks", got).hint(HINT)
-                );
+                return Err(Error::new(ErrorKind::Malformed, place, "digits, and `.` or 0 for blanks", got)
+                    .hint(HINT));
             }
         };
         if let Some(cell) = grid.get_mut(count) {

@@ -18,10 +18,7 @@ pub fn render(givens: &Grid, boards: &[Grid], seconds: f32) -> String {
         [(0.02, palette::TRACK, &[1, 2, 4, 5, 7, 8][..]), (0.08, palette::WALL, &[0, 3, 6, 9][..])]
     {
         let d: String = lines.iter().map(|i| format!("M{i} 0v9M0 {i}h9")).collect();
-        put(
-            &mut svg,
-            format_args!("<path stroke=\"{}\" stroke-width=\"{width}\" d=\"{d}\"/>", hex(colour)),
-        );
+        put(&mut svg, format_args!("<path stroke=\"{}\" stroke-width=\"{width}\" d=\"{d}\"/>", hex(colour)));
     }
     let runs: Vec<&[Grid]> = boards.chunk_by(|a, b| a == b).collect();
     let mut before = 0;
@@ -76,7 +73,11 @@ fn digits(svg: &mut String, givens: &Grid, board: &Grid) {
         let (x, y) = (cell % 9, cell / 9);
         put(
             svg,
-            format_args!("<text x=\"{x}.5\" y=\"{y}.75\" fill=\"{}\"{weight}>{}</text>", hex(colour), board[cell]),
+            format_args!(
+                "<text x=\"{x}.5\" y=\"{y}.75\" fill=\"{}\"{weight}>{}</text>",
+                hex(colour),
+                board[cell]
+            ),
         );
     }
 }

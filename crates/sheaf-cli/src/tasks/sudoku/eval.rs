@@ -23,8 +23,7 @@ pub(super) fn evaluate_file(weights: &SudokuWeights, request: &EvalRequest) -> R
     };
     let bar = Bar::new("solving puzzles", set.len() as u64);
     let start = Instant::now();
-    let all =
-        evaluate(&weights.model, &weights.params, &set, &options, &|boards| bar.add(boards));
+    let all = evaluate(&weights.model, &weights.params, &set, &options, &|boards| bar.add(boards));
     let seconds = start.elapsed().as_secs_f64();
     bar.clear();
     let (s, n) = (&all.summary, set.len());
@@ -83,7 +82,12 @@ pub(super) fn trace(weights: &SudokuWeights, request: &TraceRequest) -> Result<T
     report.value("task", "sudoku").add("index", "puzzle", index, text);
     let answer = if score.solved { "yes" } else { "no" };
     report.add("solved", "solved", score.solved, answer).value("valid", score.valid);
-    report.add("agents", "agents", UNITS, UNITS.to_string()).add("iterations", "iterations", k, k.to_string());
+    report.add("agents", "agents", UNITS, UNITS.to_string()).add(
+        "iterations",
+        "iterations",
+        k,
+        k.to_string(),
+    );
     let d_v = experiment.model.d_v;
     report.value("d_v", d_v);
     Ok(TraceArrays {

@@ -1,7 +1,10 @@
 //! Sudoku, as the commands see them.
 
 mod bench;
+pub mod data;
 mod eval;
+pub mod solve;
+mod story;
 
 use std::path::Path;
 
