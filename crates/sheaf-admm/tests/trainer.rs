@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::rng::Stream;
 use sheaf_admm::train::{
-    AdamW, Checkpoint, Decay, OnNan, Outcome, Progress, Run, RunDir, Schedule, StepStats, TrainEvent,
+    AdamW, Checkpoint, Decay, Init, OnNan, Outcome, Progress, Run, RunDir, Schedule, StepStats, TrainEvent,
     TrainObserver, TrainOptions, Trainable, WeightsFile, train,
 };
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -98,7 +98,8 @@ fn options() -> TrainOptions {
 const CONFIG: &str = "[train]\nlearning_rate = 0.1\non_nan = \"stop\"\n";
 
 fn run<'a>(dir: &'a Dir, options: &'a TrainOptions, resume: bool) -> Run<'a> {
-    Run { dir: &dir.0, task: "toy", config: CONFIG, seed: 7, options, resume, may_change: &["train.on_nan"] }
+    let may_change = &["train.on_nan"];
+    Run { dir: &dir.0, task: "toy", config: CONFIG, seed: 7, options, resume, may_change, init: None }
 }
 
 /// Raises the stop flag after a step and notes what it hears.
@@ -369,4 +370,26 @@ fn mistakes_at_the_start_are_explained() {
     let metric = TrainOptions { best_metric: Some("acuracy".into()), ..options };
     let other = Dir::new("metric");
     explain(go(run(&other, &metric, false)), ErrorKind::Unsupported, &["solved, distance", "`acuracy`"]);
+}
+
+#[test]
+fn a_run_starts_from_weights_and_remembers_how_they_were_made() {
+    let (first, second, options) = (Dir::new("first"), Dir::new("second"), options());
+    straight(&first, &options);
+    let weights = WeightsFile::read(&first.0.join("final.safetensors")).unwrap();
+    let from = |task| Run {
+        init: Some(Init { name: "first/final.safetensors", weights: &weights }),
+        task,
+        ..run(&second, &options, false)
+    };
+    let wrong = train(&mut Toy::new(&[]), &from("maze"), &mut (), &AtomicBool::new(false));
+    explain(wrong, ErrorKind::Unsupported, &["toy", "maze"]);
+    let stop = AtomicBool::new(true);
+    train(&mut Toy::new(&[]), &from("toy"), &mut (), &stop).unwrap();
+    assert_eq!(state(&second.0, 0).state.params, state(&first.0, 10).state.ema);
+    train(&mut Toy::new(&[]), &run(&second, &options, true), &mut (), &AtomicBool::new(false)).unwrap();
+    let told = WeightsFile::read(&second.0.join("final.safetensors")).unwrap().about().record.clone();
+    let record: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(record["history"][0]["init"], "first/final.safetensors");
+    assert_eq!(record["history"][0]["record"]["step"], 10);
 }

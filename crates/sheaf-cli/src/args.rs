@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 
-use crate::commands::{Bench, Data, Eval, Import, Inspect, Job, Solve, Trace, Train};
+use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
 use crate::tasks::{self, maze, sudoku};
 
 const START: &str = "\
@@ -17,6 +17,7 @@ Start here:
   sheaf solve maze             watch 81 agents find a path through a fresh maze
   sheaf solve maze --animate   the same, iteration by iteration
   sheaf solve maze --help      mazes of your own, pictures, animations
+  sheaf solve sudoku           watch 27 agents fill in a puzzle
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
@@ -37,14 +38,16 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Solve a problem and draw the answer
-    #[command(after_help = "Example:\n  sheaf solve maze --size 25 --out maze.gif")]
+    #[command(
+        after_help = "Examples:\n  sheaf solve maze --size 25 --out maze.gif\n  sheaf solve sudoku --kind minimal"
+    )]
     Solve {
         /// Which kind of problem.
         #[command(subcommand)]
         task: SolveTask,
     },
     /// Make data sets
-    #[command(after_help = "Example:\n  sheaf data maze --size 19 --count 1000 --out test.npz")]
+    #[command(after_help = DATA_EXAMPLES)]
     Data {
         /// Of which task.
         #[command(subcommand)]
@@ -62,6 +65,9 @@ pub enum Command {
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Write the weights of a checkpoint to a file of their own, or weights in half precision
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Show what is in a file of weights or a checkpoint
     #[command(
         after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
@@ -94,11 +100,17 @@ pub enum DataTask {
     Sudoku(sudoku::data::DataArgs),
 }
 
+const DATA_EXAMPLES: &str = "\
+Examples:
+  sheaf data maze --size 19 --count 1000 --out test.npz
+  sheaf data sudoku --count 2000 --out test.csv";
+
 const TRAIN_EXAMPLES: &str = "\
 Examples:
   sheaf train experiments/maze.toml --out runs/maze
   sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
   sheaf train --resume --out runs/maze
+  sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
 
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
@@ -118,6 +130,9 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
+    pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
     #[arg(long)]
     pub seed: Option<u64>,
@@ -142,7 +157,8 @@ const EVAL_EXAMPLES: &str = "\
 Examples:
   sheaf data maze --size 19 --count 1000 --out test.npz
   sheaf eval --weights builtin:maze --data test.npz
-  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json";
+  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json
+  sheaf eval --weights builtin:sudoku --data test.csv";
 
 /// `sheaf eval`.
 #[derive(Debug, Args)]
@@ -151,7 +167,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples to solve, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
@@ -184,7 +200,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv")]
     pub data: PathBuf,
     /// Which sample, from 0
     #[arg(long, value_name = "I", default_value_t = 0)]
@@ -198,8 +214,9 @@ pub struct TraceArgs {
 }
 
 const IMPORT_EXAMPLES: &str = "\
-Example:
+Examples:
   sheaf import --task maze --from params.safetensors --out weights.safetensors
+  sheaf import --task sudoku --experiment experiments/sudoku-lowrank.toml --from p.safetensors --out w.safetensors
 
 Names may stand alone or after param/, params/ or ema_params/; the running average is preferred.";
 
@@ -220,12 +237,34 @@ pub struct ImportArgs {
     pub out: PathBuf,
 }
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  sheaf export --weights runs/maze/checkpoints/step-00030000.safetensors --out maze.safetensors
+  sheaf export --weights maze.safetensors --half --out small.safetensors
+
+From a checkpoint the running average is taken, as in best.safetensors and final.safetensors.";
+
+/// `sheaf export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Weights or a checkpoint
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub weights: String,
+    /// Store 16 bits a number: half the size, about three decimal digits
+    #[arg(long)]
+    pub half: bool,
+    /// The weights file to write
+    #[arg(long, value_name = "W.safetensors")]
+    pub out: PathBuf,
+}
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   sheaf bench train --task maze --iterations 27
   sheaf bench eval --task maze --iterations 100 --json
   sheaf bench solve --task maze --size 1001 --iterations 20
   sheaf bench scaling --task maze
+  sheaf bench train --task sudoku --experiment experiments/sudoku-orthonormal.toml
 
 Nanoseconds per agent and iteration are those of one core: wall time times threads.";
 
@@ -238,6 +277,9 @@ pub struct BenchArgs {
     /// Which task
     #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
     pub task: String,
+    /// The experiment whose model to measure; the published one if not given
+    #[arg(long, value_name = "FILE.toml")]
+    pub experiment: Option<PathBuf>,
     /// Iterations of a sample
     #[arg(long, value_name = "K", value_parser = positive)]
     pub iterations: Option<usize>,
@@ -289,6 +331,7 @@ impl Cli {
             Some(Command::Eval(args)) => Box::new(Eval::check(args)?),
             Some(Command::Trace(args)) => Box::new(Trace::check(args)?),
             Some(Command::Import(args)) => Box::new(Import::check(args)?),
+            Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights }) => Box::new(Inspect::check(&weights)?),
             Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
         }))

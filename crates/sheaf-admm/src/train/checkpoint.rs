@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub(crate) const FORMAT: &str = "sheaf-admm checkpoint";
 const VERSION: &str = "1";
-const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
+pub(crate) const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
 
 /// The numbers of a run that are not tensors.
 ///
@@ -47,6 +47,23 @@ pub struct Counters {
     pub window_steps: u64,
     /// The best value of the watched metric (bits), if it was ever measured.
     pub best: Option<u64>,
+}
+
+impl Counters {
+    /// How weights were trained that are the running average after `seconds`, JSON.
+    pub(crate) fn record(&self, seconds: f64, history: &str) -> String {
+        let events: Vec<&str> = history.lines().collect();
+        format!(
+            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\"seconds\":{seconds:.1},\
+             \"rollbacks\":{},\"skipped_batches\":{},\"history\":[{}]}}",
+            self.seed,
+            self.step,
+            self.samples,
+            self.rollbacks,
+            self.skipped,
+            events.join(",")
+        )
+    }
 }
 
 /// Parameters, average, moments and counters: what an update changes.
@@ -119,7 +136,10 @@ pub struct CheckpointFile(TensorFile);
 impl CheckpointFile {
     /// Reads the file and checks that it is a checkpoint.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = TensorFile::read(path)?;
+        Self::check(TensorFile::read(path)?)
+    }
+
+    pub(crate) fn check(file: TensorFile) -> Result<Self> {
         check_format(&file, FORMAT, VERSION, "checkpoints lie in RUN_DIR/checkpoints")?;
         Ok(Self(file))
     }
@@ -140,6 +160,16 @@ impl CheckpointFile {
             let place = format!("{}: counters", self.0.place());
             Error::new(ErrorKind::Malformed, place, "the counters of a checkpoint", e)
         })
+    }
+
+    /// How weights taken from it were trained, JSON.
+    pub(crate) fn record(&self) -> Result<String> {
+        let counters = self.counters()?;
+        Ok(counters.record(counters.elapsed_seconds, meta(&self.0, "history")?))
+    }
+
+    pub(crate) fn into_tensors(self) -> TensorFile {
+        self.0
     }
 
     /// All of it, every tensor checked against the layout.

@@ -41,7 +41,7 @@ pub use options::{OnNan, TrainOptions};
 pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
 pub use tensors::{Precision, TensorFile};
-pub use trainer::{Run, train};
+pub use trainer::{Init, Run, train};
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
 use crate::Result;

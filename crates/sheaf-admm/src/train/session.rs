@@ -218,19 +218,7 @@ impl<'a> Session<'a> {
 
     /// Writes the running average as weights, with the record of the training up to here.
     fn export(&self, path: &Path) -> Result<()> {
-        let counters = &self.at.state.counters;
-        let events: Vec<&str> = self.at.history.lines().collect();
-        let record = format!(
-            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\"seconds\":{:.1},\
-             \"rollbacks\":{},\"skipped_batches\":{},\"history\":[{}]}}",
-            counters.seed,
-            counters.step,
-            counters.samples,
-            self.seconds(),
-            counters.rollbacks,
-            counters.skipped,
-            events.join(",")
-        );
+        let record = self.at.state.counters.record(self.seconds(), &self.at.history);
         let about = WeightsMeta { task: self.at.task.clone(), config: self.at.config.clone(), record };
         save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
     }

@@ -21,6 +21,7 @@ use super::observer::{Outcome, TrainObserver};
 use super::options::TrainOptions;
 use super::run_dir::{RunDir, check_same_config};
 use super::session::Session;
+use super::weights::WeightsFile;
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Result};
 
@@ -41,6 +42,17 @@ pub struct Run<'a> {
     pub resume: bool,
     /// Dotted configuration keys that a resumed run may change, because they do not touch the numbers.
     pub may_change: &'a [&'a str],
+    /// Where a new run starts, instead of at random parameters. A resumed one has them in its checkpoint.
+    pub init: Option<Init<'a>>,
+}
+
+/// Weights that a run starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct Init<'a> {
+    /// What the record of the run calls them.
+    pub name: &'a str,
+    /// The weights.
+    pub weights: &'a WeightsFile,
 }
 
 /// Trains until all updates are made, `stop` is raised or a number is lost.
@@ -69,12 +81,33 @@ pub fn train(
 }
 
 fn start(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
-    let params = model.initial(run.seed);
+    let (params, history) = match run.init {
+        Some(init) => (init.weights.params(model.layout())?, init.history(run.task)?),
+        None => (model.initial(run.seed), String::new()),
+    };
     check_len("initial parameters", model.layout().len(), params.len())?;
     check_finite("initial parameters", &params)?;
     let dir = RunDir::create(run.dir, run.config)?;
     let state = TrainState::new(params, run.seed);
-    Ok((dir, Checkpoint { state, task: run.task.into(), config: run.config.into(), history: String::new() }))
+    Ok((dir, Checkpoint { state, task: run.task.into(), config: run.config.into(), history }))
+}
+
+impl Init<'_> {
+    /// The first line of the run's history: how the weights it starts from were trained.
+    fn history(&self, task: &str) -> Result<String> {
+        let (place, about) = (self.weights.tensors().place(), self.weights.about());
+        if about.task != task {
+            let place = format!("task of {place}");
+            return Err(Error::new(ErrorKind::Unsupported, place, format!("`{task}`"), &about.task)
+                .hint("a run can start only from weights of its own task"));
+        }
+        let malformed = |e| Error::new(ErrorKind::Malformed, format!("record of {place}"), "JSON", e);
+        let record: serde_json::Value = match about.record.as_str() {
+            "" => serde_json::Value::Null,
+            text => serde_json::from_str(text).map_err(malformed)?,
+        };
+        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": self.name, "record": record })))
+    }
 }
 
 fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {

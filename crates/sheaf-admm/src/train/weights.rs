@@ -1,5 +1,7 @@
 //! Weights without the training around them: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
 //! `config` (TOML: enough to build the model), `record` (JSON: how they were trained), `checksum`.
+//!
+//! A checkpoint is read as weights too: its running average.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +9,7 @@ use std::path::Path;
 
 use safetensors::tensor::Dtype;
 
-use super::checkpoint::{self, check_format, meta};
+use super::checkpoint::{self, CheckpointFile, check_format, meta};
 use super::file::write_whole;
 use super::tensors::{Precision, TensorFile, encode};
 use crate::Result;
@@ -62,6 +64,13 @@ pub fn save_weights(
 pub struct WeightsFile {
     file: TensorFile,
     about: WeightsMeta,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Weights,
+    Checkpoint,
 }
 
 impl WeightsFile {
@@ -76,16 +85,16 @@ impl WeightsFile {
     }
 
     fn check(file: TensorFile) -> Result<Self> {
-        let hint = match file.meta("format") {
-            Some(checkpoint::FORMAT) => {
-                "this is a checkpoint; the weights of its run are `best.safetensors` and `final.safetensors`"
-            }
-            _ => "`sheaf import` reads parameters of other programs",
-        };
-        check_format(&file, FORMAT, VERSION, hint)?;
+        if file.meta("format") == Some(checkpoint::FORMAT) {
+            let from = CheckpointFile::check(file)?;
+            let (task, config) = (from.task()?.to_string(), from.config()?.to_string());
+            let about = WeightsMeta { task, config, record: from.record()? };
+            return Ok(Self { file: from.into_tensors(), about, kind: Kind::Checkpoint });
+        }
+        check_format(&file, FORMAT, VERSION, "`sheaf import` reads parameters of other programs")?;
         let text = |key| meta(&file, key).map(str::to_string);
         let about = WeightsMeta { task: text("task")?, config: text("config")?, record: text("record")? };
-        Ok(Self { file, about })
+        Ok(Self { file, about, kind: Kind::Weights })
     }
 
     /// What the weights say about themselves.
@@ -98,9 +107,25 @@ impl WeightsFile {
         &self.file
     }
 
+    /// Names and shapes of the weights, in the order of the file.
+    pub fn layout(&self) -> ParamLayout {
+        let prefix = if self.kind == Kind::Checkpoint { checkpoint::PREFIXES[1] } else { "" };
+        let mut layout = ParamLayout::new();
+        for name in self.file.names() {
+            if let (Some(short), Some((_, shape))) = (name.strip_prefix(prefix), self.file.info(&name)) {
+                layout.add(short, shape);
+            }
+        }
+        layout
+    }
+
     /// The flat vector of a model with this layout; every tensor is checked, none may be missing or left over.
     pub fn params(&self, layout: &ParamLayout) -> Result<Vec<f32>> {
-        let params = self.file.groups(layout, &[""], &[Dtype::F32, Dtype::F16])?.swap_remove(0);
+        let (prefixes, nth): (&[&str], _) = match self.kind {
+            Kind::Weights => (&[""], 0),
+            Kind::Checkpoint => (&checkpoint::PREFIXES, 1), // the running average
+        };
+        let params = self.file.groups(layout, prefixes, &[Dtype::F32, Dtype::F16])?.swap_remove(nth);
         for entry in layout.entries() {
             check_finite(
                 &format!("{}: tensor `{}`", self.file.place(), entry.name),

@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod eval;
+mod export;
 mod import;
 mod inspect;
 mod solve;
@@ -12,6 +13,7 @@ mod train;
 pub use bench::Bench;
 pub use data::Data;
 pub use eval::Eval;
+pub use export::Export;
 pub use import::Import;
 pub use inspect::Inspect;
 pub use solve::Solve;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use sheaf_admm::train::file::io_error;
-use sheaf_admm::train::{Outcome, Progress, Run, TrainEvent, TrainObserver, train};
+use sheaf_admm::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver, train};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::config::RESUME_MAY_CHANGE;
 
@@ -16,7 +16,7 @@ use crate::args::{OnNanArg, TrainArgs};
 use crate::errors::Exit;
 use crate::progress::Bar;
 use crate::report::{Report, count, duration, rounded, significant};
-use crate::tasks::{self, Prepared, Task};
+use crate::tasks::{self, Prepared, Source, Task};
 
 /// A run to start or to continue.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct Train {
     out: PathBuf,
     resume: bool,
     overrides: Vec<String>,
+    init: Option<(String, Source)>,
     threads: Option<usize>,
 }
 
@@ -41,7 +42,8 @@ impl Train {
             format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })
         }));
         let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
-        Ok(Self { experiment, out: args.out, resume: args.resume, overrides, threads: args.threads })
+        let init = args.init.map(|name| Source::parse(&name).map(|source| (name, source))).transpose()?;
+        Ok(Self { experiment, out: args.out, resume: args.resume, overrides, init, threads: args.threads })
     }
 }
 
@@ -53,6 +55,10 @@ impl Job for Train {
         let task = task_of(&place, &text)?;
         use_threads(self.threads)?;
         let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
+        let start = match &self.init {
+            Some((name, source)) => Some((name, source.open()?)),
+            None => None,
+        };
         let run = Run {
             dir: &self.out,
             task: task.name(),
@@ -61,6 +67,7 @@ impl Job for Train {
             options: &options,
             resume: self.resume,
             may_change: RESUME_MAY_CHANGE,
+            init: start.as_ref().map(|(name, weights)| Init { name: name.as_str(), weights }),
         };
         let stop = stop_on_interrupt()?;
         let mut watcher = Watcher::new(options.steps);

@@ -112,8 +112,10 @@ pub struct AuthorsModel {
 }
 
 /// The sizes of a measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BenchRequest {
+    /// The experiment whose model is measured; the published one if not given.
+    pub experiment: Option<PathBuf>,
     /// Iterations of a sample.
     pub iterations: Option<usize>,
     /// Samples in a batch.

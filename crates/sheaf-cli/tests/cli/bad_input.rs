@@ -123,7 +123,6 @@ fn files_that_are_damaged_or_something_else() {
         eval("flipped.safetensors", "mazes.npz"),
         eval("text.safetensors", "mazes.npz"),
         eval("missing.safetensors", "mazes.npz"),
-        eval("run/checkpoints/step-00000020.safetensors", "mazes.npz"),
         eval("builtin:maze", "missing.npz"),
         eval("builtin:maze", "short.npz"),
         eval("builtin:maze", "tiny.toml"),

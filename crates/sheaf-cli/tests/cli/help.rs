@@ -13,9 +13,19 @@ fn plain_sheaf_shows_help_that_leads_to_the_first_maze() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in
-        ["solve", "solve maze", "data", "data maze", "train", "eval", "trace", "import", "inspect", "bench"]
-    {
+    for command in [
+        "solve",
+        "solve maze",
+        "data",
+        "data maze",
+        "train",
+        "eval",
+        "trace",
+        "import",
+        "export",
+        "inspect",
+        "bench",
+    ] {
         let text = ok(Path::new("."), &format!("{command} --help"));
         assert!(text.contains(&format!("  sheaf {}", command.split(' ').next().unwrap())), "{text}");
         assert!(text.contains("Example"), "{text}");

@@ -1,6 +1,6 @@
 //! From data to trained weights and back out, as a user would go.
 
-use sheaf_admm::train::TensorFile;
+use sheaf_admm::train::{TensorFile, WeightsFile};
 use sheaf_tasks::maze::data::MazeSet;
 use sheaf_tasks::maze::experiment::MazeExperiment;
 use sheaf_tasks::maze::model::MazeModel;
@@ -61,6 +61,20 @@ fn data_train_resume_eval_trace_inspect_import() {
     assert!(shown.contains("d_v = 4") && shown.contains("decoder/out/kernel") && shown.contains("history:"));
     let checkpoint = json(here, "inspect run/checkpoints/step-00000020.safetensors");
     assert_eq!((checkpoint["kind"].as_str(), checkpoint["step"].as_u64()), (Some("checkpoint"), Some(20)));
+
+    // A checkpoint is as good as the weights that were written at its step.
+    let of_checkpoint =
+        json(here, "eval --weights run/checkpoints/step-00000020.safetensors --data mazes.npz");
+    assert_eq!(of_checkpoint["cell_accuracy"], eval["cell_accuracy"]);
+    json(here, "export --weights run/checkpoints/step-00000020.safetensors --out w.safetensors");
+    let read = |name: &str| WeightsFile::read(&here.join(name)).unwrap();
+    let (last, exported) = (read("run/final.safetensors"), read("w.safetensors"));
+    assert_eq!(last.params(&last.layout()).unwrap(), exported.params(&last.layout()).unwrap());
+    assert_eq!(last.about().config, exported.about().config);
+    json(here, "export --weights w.safetensors --half --out h.safetensors");
+    let (halved, exact) = (read("h.safetensors"), exported.params(&last.layout()).unwrap());
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() / 1024.0 + 1e-7;
+    assert!(exact.iter().zip(&halved.params(&last.layout()).unwrap()).all(near));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use sheaf_admm::train::{AdamW, Trainable, clip_global_norm, ema_update};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::config::strict;
 use sheaf_tasks::sudoku::UNITS;
 use sheaf_tasks::sudoku::evaluate::{EvalOptions, evaluate};
 use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
@@ -19,7 +20,10 @@ pub(super) fn workload(kind: BenchKind, request: &BenchRequest) -> Result<Worklo
     if let Some(size) = request.size.filter(|&size| size != SIZE) {
         return Err(Error::new(ErrorKind::Unsupported, "--size", "9, the only size of a Sudoku", size));
     }
-    let experiment = SudokuExperiment::default();
+    let experiment = match &request.experiment {
+        Some(path) => strict::read(path, &[])?,
+        None => SudokuExperiment::default(),
+    };
     match kind {
         BenchKind::Train => train(experiment, request),
         BenchKind::Eval => eval(experiment, request),
