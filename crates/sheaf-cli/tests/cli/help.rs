@@ -16,8 +16,10 @@ fn every_command_has_help_with_an_example() {
     for command in [
         "solve",
         "solve maze",
+        "solve sudoku",
         "data",
         "data maze",
+        "data sudoku",
         "train",
         "eval",
         "trace",

@@ -5,4 +5,6 @@ mod help;
 mod interrupt;
 mod journey;
 mod solve;
+mod solve_sudoku;
+mod sudoku;
 mod support;

@@ -1,4 +1,4 @@
-//! Trained Sudoku models.
+//! Trained Sudoku models: the one that ships with the program, and those in files.
 
 use sheaf_admm::train::{WeightsFile, WeightsMeta};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -6,6 +6,9 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::experiment::SudokuExperiment;
 use super::model::SudokuModel;
 use crate::config::strict;
+
+/// The weights that ship: a file as `sheaf export --half` writes it.
+pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");
 
 /// A model with its numbers and where they come from.
 #[derive(Clone, Debug)]
@@ -30,5 +33,10 @@ impl SudokuWeights {
         let model = SudokuModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
+    }
+
+    /// The model that ships.
+    pub fn builtin() -> Result<Self> {
+        Self::load(&WeightsFile::parse("builtin:sudoku", BUILTIN)?)
     }
 }

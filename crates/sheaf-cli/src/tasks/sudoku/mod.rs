@@ -13,7 +13,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::config::strict;
 use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
 use sheaf_tasks::sudoku::model::SudokuModel;
-use sheaf_tasks::sudoku::weights::SudokuWeights;
+use sheaf_tasks::sudoku::weights::{self, SudokuWeights};
 
 use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
 use crate::args::BenchKind;
@@ -29,7 +29,7 @@ impl Task for Sudoku {
     }
 
     fn builtin(&self) -> Option<&'static [u8]> {
-        None
+        Some(weights::BUILTIN)
     }
 
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
