@@ -11,13 +11,14 @@ use sheaf_admm::Result;
 use sheaf_tasks::mnist::data::Split;
 
 use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze, mnist};
+use crate::tasks::{self, maze, mnist, sudoku};
 
 const START: &str = "\
 Start here:
   sheaf solve maze             watch 81 agents find a path through a fresh maze
   sheaf solve maze --animate   the same, iteration by iteration
   sheaf solve maze --help      mazes of your own, pictures, animations
+  sheaf solve sudoku           watch 27 agents fill in a puzzle
   sheaf solve mnist            watch 81 agents agree on a digit
 
 Results go to standard output, progress and errors to standard error.
@@ -39,14 +40,16 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Solve a problem and draw the answer
-    #[command(after_help = "Example:\n  sheaf solve maze --size 25 --out maze.gif")]
+    #[command(
+        after_help = "Examples:\n  sheaf solve maze --size 25 --out maze.gif\n  sheaf solve sudoku --kind minimal"
+    )]
     Solve {
         /// Which kind of problem.
         #[command(subcommand)]
         task: SolveTask,
     },
     /// Make data sets
-    #[command(after_help = "Example:\n  sheaf data maze --size 19 --count 1000 --out test.npz")]
+    #[command(after_help = DATA_EXAMPLES)]
     Data {
         /// Of which task.
         #[command(subcommand)]
@@ -86,6 +89,8 @@ pub enum Command {
 pub enum SolveTask {
     /// Find the path through a maze
     Maze(maze::solve::SolveArgs),
+    /// Fill in a Sudoku
+    Sudoku(sudoku::solve::SolveArgs),
     /// Tell which digit a picture shows
     Mnist(mnist::solve::SolveArgs),
 }
@@ -95,9 +100,16 @@ pub enum SolveTask {
 pub enum DataTask {
     /// Draw mazes with their paths
     Maze(maze::data::DataArgs),
+    /// Draw puzzles with their solutions, or read them from elsewhere
+    Sudoku(sudoku::data::DataArgs),
     /// Fetch the MNIST digits, or take another set of IDX files
     Mnist(mnist::data::DataArgs),
 }
+
+const DATA_EXAMPLES: &str = "\
+Examples:
+  sheaf data maze --size 19 --count 1000 --out test.npz
+  sheaf data sudoku --count 2000 --out test.csv";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -154,7 +166,8 @@ Examples:
   sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json
   sheaf eval --weights builtin:mnist --data data/mnist --iterations 20
   sheaf eval --weights builtin:mnist --data data/mnist --shift pad:16 --shift noise:0.1
-  sheaf eval --weights builtin:mnist --data data/mnist --shifts published --draws 3";
+  sheaf eval --weights builtin:mnist --data data/mnist --shifts published --draws 3
+  sheaf eval --weights builtin:sudoku --data test.csv";
 
 /// `sheaf eval`.
 #[derive(Debug, Args)]
@@ -163,7 +176,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples to solve, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz|DIR")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
@@ -233,7 +246,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz|DIR")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Which sample, from 0
     #[arg(long, value_name = "I", default_value_t = 0)]
@@ -247,8 +260,9 @@ pub struct TraceArgs {
 }
 
 const IMPORT_EXAMPLES: &str = "\
-Example:
+Examples:
   sheaf import --task maze --from params.safetensors --out weights.safetensors
+  sheaf import --task sudoku --experiment experiments/sudoku-lowrank.toml --from p.safetensors --out w.safetensors
 
 Names may stand alone or after param/, params/ or ema_params/; the running average is preferred.";
 
@@ -296,6 +310,7 @@ Examples:
   sheaf bench eval --task maze --iterations 100 --json
   sheaf bench solve --task maze --size 1001 --iterations 20
   sheaf bench scaling --task maze
+  sheaf bench train --task sudoku --experiment experiments/sudoku-orthonormal.toml
 
 Nanoseconds per agent and iteration are those of one core: wall time times threads.";
 
@@ -308,6 +323,9 @@ pub struct BenchArgs {
     /// Which task
     #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
     pub task: String,
+    /// The experiment whose model to measure; the published one if not given
+    #[arg(long, value_name = "FILE.toml")]
+    pub experiment: Option<PathBuf>,
     /// Iterations of a sample
     #[arg(long, value_name = "K", value_parser = positive)]
     pub iterations: Option<usize>,

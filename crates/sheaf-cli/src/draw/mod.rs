@@ -11,7 +11,7 @@
 //! | [`svg`] | one or all frames | vectors, animated if there are several |
 //! | [`export`] | all frames | a file of the kind its name says |
 //!
-//! Votes on pictures have scenes, frames and renderers of their own: [`votes`].
+//! Boards of Sudoku have renderers of their own, in [`sudoku`], as have votes on pictures, in [`votes`].
 
 pub mod canvas;
 pub mod export;
@@ -19,6 +19,7 @@ pub mod gif;
 pub mod maze_terminal;
 pub mod palette;
 pub mod png;
+pub mod sudoku;
 pub mod svg;
 pub mod votes;
 

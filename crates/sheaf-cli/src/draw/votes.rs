@@ -206,8 +206,9 @@ pub fn write(path: &Path, scene: &Scene<'_>, frames: &[Frame]) -> Result<()> {
         (false, Some(last)) => png::encode_with(&draw(scene, last, cell, None)?, colours)?,
         (true, _) => {
             let timing = Timing::for_frames(frames.len());
-            let draw = |i: usize| draw(scene, &frames[i], cell, Some((i + 1) as f32 / frames.len() as f32));
-            gif::animate(frames.len(), draw, &colours, timing)?
+            let progress = |i: usize| Some((i + 1) as f32 / frames.len() as f32);
+            let drawn = frames.iter().enumerate().map(|(i, f)| draw(scene, f, cell, progress(i)));
+            gif::encode(drawn, frames.len(), &colours, timing)?
         }
     };
     write_whole(path, &bytes)

@@ -6,8 +6,10 @@
 
 pub mod maze;
 pub mod mnist;
+pub mod sudoku;
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
@@ -19,7 +21,7 @@ use crate::args::BenchKind;
 use crate::report::Report;
 
 /// All tasks.
-pub const ALL: [&dyn Task; 3] = [&maze::Maze, &mnist::Mnist, &mnist::MnistCnn];
+pub const ALL: [&dyn Task; 4] = [&maze::Maze, &sudoku::Sudoku, &mnist::Mnist, &mnist::MnistCnn];
 
 /// One task, as the commands see it.
 pub trait Task: Sync {
@@ -158,8 +160,10 @@ pub struct AuthorsModel {
 }
 
 /// The sizes of a measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BenchRequest {
+    /// The experiment whose model is measured; the published one if not given.
+    pub experiment: Option<PathBuf>,
     /// Iterations of a sample.
     pub iterations: Option<usize>,
     /// Samples in a batch.
@@ -238,4 +242,10 @@ impl Source {
         let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
         Ok((weights, task))
     }
+}
+
+/// Another number each time, short enough to type again.
+pub(crate) fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000
 }

@@ -16,9 +16,11 @@ fn every_command_has_help_with_an_example() {
     for command in [
         "solve",
         "solve maze",
+        "solve sudoku",
         "solve mnist",
         "data",
         "data maze",
+        "data sudoku",
         "data mnist",
         "train",
         "eval",

@@ -6,4 +6,6 @@ mod interrupt;
 mod journey;
 mod mnist;
 mod solve;
+mod solve_sudoku;
+mod sudoku;
 mod support;

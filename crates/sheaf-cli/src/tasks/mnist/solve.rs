@@ -18,8 +18,7 @@ use crate::commands::check_out;
 use crate::draw::{png, votes};
 use crate::progress::{Bar, Waiting};
 use crate::report::Report;
-use crate::tasks::Source;
-use crate::tasks::maze::solve::fresh_seed;
+use crate::tasks::{Source, fresh_seed};
 
 const EXAMPLES: &str = "\
 Examples:
