@@ -8,15 +8,18 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
+use sheaf_tasks::mnist::data::Split;
 
 use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze};
+use crate::tasks::{self, maze, mnist, sudoku};
 
 const START: &str = "\
 Start here:
   sheaf solve maze             watch 81 agents find a path through a fresh maze
   sheaf solve maze --animate   the same, iteration by iteration
   sheaf solve maze --help      mazes of your own, pictures, animations
+  sheaf solve sudoku           watch 27 agents fill in a puzzle
+  sheaf solve mnist            watch 81 agents agree on a digit
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
@@ -37,14 +40,16 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Solve a problem and draw the answer
-    #[command(after_help = "Example:\n  sheaf solve maze --size 25 --out maze.gif")]
+    #[command(
+        after_help = "Examples:\n  sheaf solve maze --size 25 --out maze.gif\n  sheaf solve sudoku --kind minimal"
+    )]
     Solve {
         /// Which kind of problem.
         #[command(subcommand)]
         task: SolveTask,
     },
     /// Make data sets
-    #[command(after_help = "Example:\n  sheaf data maze --size 19 --count 1000 --out test.npz")]
+    #[command(after_help = DATA_EXAMPLES)]
     Data {
         /// Of which task.
         #[command(subcommand)]
@@ -84,6 +89,10 @@ pub enum Command {
 pub enum SolveTask {
     /// Find the path through a maze
     Maze(maze::solve::SolveArgs),
+    /// Fill in a Sudoku
+    Sudoku(sudoku::solve::SolveArgs),
+    /// Tell which digit a picture shows
+    Mnist(mnist::solve::SolveArgs),
 }
 
 /// Tasks that `sheaf data` knows.
@@ -91,7 +100,16 @@ pub enum SolveTask {
 pub enum DataTask {
     /// Draw mazes with their paths
     Maze(maze::data::DataArgs),
+    /// Draw puzzles with their solutions, or read them from elsewhere
+    Sudoku(sudoku::data::DataArgs),
+    /// Fetch the MNIST digits, or take another set of IDX files
+    Mnist(mnist::data::DataArgs),
 }
+
+const DATA_EXAMPLES: &str = "\
+Examples:
+  sheaf data maze --size 19 --count 1000 --out test.npz
+  sheaf data sudoku --count 2000 --out test.csv";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -145,7 +163,11 @@ const EVAL_EXAMPLES: &str = "\
 Examples:
   sheaf data maze --size 19 --count 1000 --out test.npz
   sheaf eval --weights builtin:maze --data test.npz
-  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json";
+  sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json
+  sheaf eval --weights builtin:mnist --data data/mnist --iterations 20
+  sheaf eval --weights builtin:mnist --data data/mnist --shift pad:16 --shift noise:0.1
+  sheaf eval --weights builtin:mnist --data data/mnist --shifts published --draws 3
+  sheaf eval --weights builtin:sudoku --data test.csv";
 
 /// `sheaf eval`.
 #[derive(Debug, Args)]
@@ -154,7 +176,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples to solve, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
@@ -169,9 +191,46 @@ pub struct EvalArgs {
     /// Do not look for the first solving iteration: faster
     #[arg(long)]
     pub no_first_solve: bool,
+    /// Part of a set of pictures; test if not given
+    #[arg(long, value_enum)]
+    pub split: Option<SplitArg>,
+    /// Only the first so many pictures
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub count: Option<usize>,
+    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub shift: Vec<String>,
+    /// All shifts of a table
+    #[arg(long, value_enum, conflicts_with = "shift")]
+    pub shifts: Option<ShiftSet>,
+    /// How often a random shift is drawn; 5 times if not given
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub draws: Option<usize>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = positive)]
     pub threads: Option<usize>,
+}
+
+/// The two parts of a set of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitArg {
+    /// What is held out
+    Test,
+    /// What is learned from
+    Train,
+}
+
+impl From<SplitArg> for Split {
+    fn from(split: SplitArg) -> Self {
+        if split == SplitArg::Test { Self::Test } else { Self::Train }
+    }
+}
+
+/// Tables of shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShiftSet {
+    /// The robustness table of the paper: none, three paddings, three dropouts, two noises
+    Published,
 }
 
 const TRACE_EXAMPLES: &str = "\
@@ -187,7 +246,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Which sample, from 0
     #[arg(long, value_name = "I", default_value_t = 0)]
@@ -201,8 +260,9 @@ pub struct TraceArgs {
 }
 
 const IMPORT_EXAMPLES: &str = "\
-Example:
+Examples:
   sheaf import --task maze --from params.safetensors --out weights.safetensors
+  sheaf import --task sudoku --experiment experiments/sudoku-lowrank.toml --from p.safetensors --out w.safetensors
 
 Names may stand alone or after param/, params/ or ema_params/; the running average is preferred.";
 
@@ -250,6 +310,7 @@ Examples:
   sheaf bench eval --task maze --iterations 100 --json
   sheaf bench solve --task maze --size 1001 --iterations 20
   sheaf bench scaling --task maze
+  sheaf bench train --task sudoku --experiment experiments/sudoku-orthonormal.toml
 
 Nanoseconds per agent and iteration are those of one core: wall time times threads.";
 
@@ -262,6 +323,9 @@ pub struct BenchArgs {
     /// Which task
     #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
     pub task: String,
+    /// The experiment whose model to measure; the published one if not given
+    #[arg(long, value_name = "FILE.toml")]
+    pub experiment: Option<PathBuf>,
     /// Iterations of a sample
     #[arg(long, value_name = "K", value_parser = positive)]
     pub iterations: Option<usize>,

@@ -187,6 +187,20 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// A curve in one line of at most `columns` characters, on a logarithmic scale of three decades below its largest.
+pub fn sparkline(values: &[f32], columns: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let largest = values.iter().copied().filter(|v| v.is_finite()).fold(f32::MIN_POSITIVE, f32::max);
+    let columns = columns.min(values.len());
+    (0..columns)
+        .map(|c| {
+            let value = values[c * values.len() / columns];
+            let height = 1.0 + (value / largest).max(1e-3).log10() / 3.0;
+            if value.is_finite() { BARS[((height * 7.99) as usize).min(7)] } else { '?' }
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +235,13 @@ mod tests {
     fn a_number_that_is_none_becomes_null() {
         assert_eq!(rounded(f64::NAN, 3), Value::Null);
         assert_eq!(rounded(0.123_456, 3), Value::from(0.123));
+    }
+
+    #[test]
+    fn a_curve_falls_from_left_to_right_and_survives_lost_numbers() {
+        assert_eq!(sparkline(&[1.0, 0.1, 0.01, 0.001, 0.0], 8), "█▆▃▁▁");
+        assert_eq!(sparkline(&[f32::NAN, 1.0], 8), "?█");
+        assert_eq!(sparkline(&[], 8), "");
+        assert_eq!(sparkline(&[1.0; 100], 8).chars().count(), 8);
     }
 }

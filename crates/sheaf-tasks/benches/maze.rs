@@ -50,7 +50,9 @@ fn laplacian(bencher: Bencher<'_, '_>) {
     let views = s.batch.views().len();
     let (mut counts, mut order) = (vec![0; views + 1], vec![0; agents]);
     order_by_view(index, views, &mut counts, &mut order);
-    let maps = Maps::Table { stacks: s.batch.tables().stacks(&s.board.sheaf), index, order: &order };
+    let (tables, sheaf) = (s.batch.tables(), &s.board.sheaf);
+    let (stacks, tiles) = (tables.stacks(sheaf), tables.tiles(sheaf));
+    let maps = Maps::Table { stacks, index, order: &order, tiles };
     let op = SheafOp::new(&s.board.sheaf, maps).expect("maps that fit");
     let (n, m) = (s.board.sheaf.state_len(), s.board.sheaf.row_len());
     let mut z = AlignedVec::<f32>::zeros(n);

@@ -209,7 +209,7 @@ proptest! {
     ) {
         let Drawn { puzzle, solution, .. } = draw(Kind::Full, seed, 0);
         let mut stream = Stream::new(seed, "variant", k as u64, 0);
-        let shape = Transform::draw(Symmetry::ALL[k], Shuffles { digits, bands }, &mut stream);
+        let shape = Transform::draw(Symmetry::ALL[k], Shuffles { digits, bands, transpose: bands }, &mut stream);
         let (mut moved, mut moved_solution) = ([0; 81], [0; 81]);
         shape.apply(&puzzle, &mut moved);
         shape.apply(&solution, &mut moved_solution);

@@ -9,7 +9,6 @@ pub mod envelope;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
-mod low_rank_shaped;
 pub mod ordering;
 #[cfg(target_arch = "x86_64")]
 mod product;
@@ -21,4 +20,5 @@ pub mod stack;
 mod stack_avx512;
 pub mod thin;
 pub mod tile_prox;
+pub mod tiles;
 pub mod vector;

@@ -6,6 +6,29 @@ use crate::Real;
 /// Independent partial sums of a reduction: enough to keep wide units busy, the same on every machine.
 const LANES: usize = 64;
 
+/// Runs `$body` for every number of vectors of length `$n`, `$i` counting within groups of [`LANES`]: whole groups have
+/// a constant length, so that partial sums indexed by `$i` stay in registers.
+macro_rules! by_lanes {
+    ($n:expr, $i:ident, read [$($r:ident),*], write [$($w:ident),*], $body:expr) => {{
+        let n = $n;
+        let done = n - n % LANES;
+        let mut start = 0;
+        while start < done {
+            $(let $r = &$r[start..start + LANES];)*
+            $(let $w = &mut $w[start..start + LANES];)*
+            for $i in 0..LANES {
+                $body
+            }
+            start += LANES;
+        }
+        $(let $r = &$r[done..n];)*
+        $(let $w = &mut $w[done..n];)*
+        for $i in 0..n - done {
+            $body
+        }
+    }};
+}
+
 /// Adds the partial sums pairwise.
 #[inline(always)]
 fn fold<T: Real>(mut acc: [T; LANES]) -> T {
@@ -80,6 +103,18 @@ kernel! {
 }
 
 #[inline(always)]
+fn xpby_into_body<T: Real, const FMA: bool>(out: &mut [T], x: &[T], b: T, y: &[T]) {
+    for ((o, &x), &y) in out.iter_mut().zip(x).zip(y) {
+        *o = fma::<T, FMA>(b, y, x);
+    }
+}
+
+kernel! {
+    /// out = x + b·y.
+    pub fn xpby_into, xpby_into_at<T>(out: &mut [T], x: &[T], b: T, y: &[T]) = xpby_into_body;
+}
+
+#[inline(always)]
 fn add_body<T: Real, const FMA: bool>(y: &mut [T], x: &[T]) {
     for (y, &x) in y.iter_mut().zip(x) {
         *y += x;
@@ -129,26 +164,103 @@ kernel! {
 
 #[inline(always)]
 fn cg_body<T: Real, const FMA: bool>(x: &mut [T], r: &mut [T], p: &[T], q: &[T], a: T, rr: &mut T) {
-    let n = x.len();
-    let (r, p, q) = (&mut r[..n], &p[..n], &q[..n]);
     let mut acc = [T::ZERO; LANES];
-    let done = n - n % LANES;
-    let mut start = 0;
-    while start < n {
-        let len = if start < done { LANES } else { n - done };
-        let (x, r) = (&mut x[start..start + len], &mut r[start..start + len]);
-        let (p, q) = (&p[start..start + len], &q[start..start + len]);
-        for i in 0..len {
-            x[i] = fma::<T, FMA>(a, p[i], x[i]);
-            r[i] = fma::<T, FMA>(-a, q[i], r[i]);
-            acc[i] = fma::<T, FMA>(r[i], r[i], acc[i]);
-        }
-        start += len;
-    }
+    by_lanes!(x.len(), i, read [p, q], write [x, r], {
+        x[i] = fma::<T, FMA>(a, p[i], x[i]);
+        r[i] = fma::<T, FMA>(-a, q[i], r[i]);
+        acc[i] = fma::<T, FMA>(r[i], r[i], acc[i]);
+    });
     *rr = fold(acc);
 }
 
 kernel! {
     /// x += a·p, r −= a·q, rr = r·r.
     pub fn cg_update, cg_at<T>(x: &mut [T], r: &mut [T], p: &[T], q: &[T], a: T, rr: &mut T) = cg_body;
+}
+
+#[inline(always)]
+fn cg_back_body<T: Real, const FMA: bool>(
+    d_r: &mut [T],
+    d_p: &mut [T],
+    d_x: &[T],
+    p_next: &[T],
+    p: &[T],
+    q: &[T],
+    b: T,
+    two_dc: T,
+    d_a: &mut T,
+) {
+    let (mut with_p, mut with_q) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+    by_lanes!(d_r.len(), i, read [d_x, p_next, p, q], write [d_r, d_p], {
+        let r_next = fma::<T, FMA>(-b, p[i], p_next[i]);
+        d_r[i] += fma::<T, FMA>(two_dc, r_next, d_p[i]);
+        d_p[i] *= b;
+        with_p[i] = fma::<T, FMA>(d_x[i], p[i], with_p[i]);
+        with_q[i] = fma::<T, FMA>(d_r[i], q[i], with_q[i]);
+    });
+    *d_a = fold(with_p) - fold(with_q);
+}
+
+kernel! {
+    /// The first half of a conjugate-gradient step backwards: r' = p' − b·p, r̄ += p̄ + two_dc·r', p̄ = b·p̄,
+    /// d_a = x̄·p − r̄·q.
+    pub fn cg_back, cg_back_at<T>(
+        d_r: &mut [T], d_p: &mut [T], d_x: &[T], p_next: &[T], p: &[T], q: &[T], b: T, two_dc: T, d_a: &mut T,
+    ) = cg_back_body;
+}
+
+#[inline(always)]
+fn cg_back_update_body<T: Real, const FMA: bool>(
+    d_p: &mut [T],
+    d_q: &mut [T],
+    d_x: &[T],
+    d_r: &[T],
+    p: &[T],
+    q: &[T],
+    a: T,
+    d_s: T,
+    dots: &mut [T; 2],
+) {
+    let (mut with_p, mut with_q) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+    by_lanes!(d_p.len(), i, read [d_x, d_r, p, q], write [d_p, d_q], {
+        d_p[i] = fma::<T, FMA>(a, d_x[i], fma::<T, FMA>(d_s, q[i], d_p[i]));
+        d_q[i] = fma::<T, FMA>(d_s, p[i], -(a * d_r[i]));
+        with_p[i] = fma::<T, FMA>(d_q[i], p[i], with_p[i]);
+        with_q[i] = fma::<T, FMA>(d_q[i], q[i], with_q[i]);
+    });
+    *dots = [fold(with_p), fold(with_q)];
+}
+
+kernel! {
+    /// The second half: p̄ += a·x̄ + s̄·q, q̄ = s̄·p − a·r̄, dots = (q̄·p, q̄·q).
+    pub fn cg_back_update, cg_back_update_at<T>(
+        d_p: &mut [T], d_q: &mut [T], d_x: &[T], d_r: &[T], p: &[T], q: &[T], a: T, d_s: T, dots: &mut [T; 2],
+    ) = cg_back_update_body;
+}
+
+#[inline(always)]
+fn add_dot_body<T: Real, const FMA: bool>(y: &mut [T], x: &[T], with: &[T], out: &mut T) {
+    let mut acc = [T::ZERO; LANES];
+    by_lanes!(y.len(), i, read [x, with], write [y], {
+        y[i] += x[i];
+        acc[i] = fma::<T, FMA>(y[i], with[i], acc[i]);
+    });
+    *out = fold(acc);
+}
+
+kernel! {
+    /// y += x, out = y·with.
+    pub fn add_dot, add_dot_at<T>(y: &mut [T], x: &[T], with: &[T], out: &mut T) = add_dot_body;
+}
+
+#[inline(always)]
+fn multiply_body<T: Real, const FMA: bool>(y: &mut [T], x: &[T]) {
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y *= x;
+    }
+}
+
+kernel! {
+    /// y = y∘x.
+    pub fn multiply, multiply_at<T>(y: &mut [T], x: &[T]) = multiply_body;
 }

@@ -18,6 +18,7 @@
 
 pub mod activation;
 pub mod concat;
+pub mod conv;
 pub mod embedding;
 pub mod init;
 pub mod linear;
@@ -27,6 +28,7 @@ pub mod residual;
 pub mod swiglu;
 
 pub use concat::ConcatDense;
+pub use conv::{Conv2d, MaxPool2};
 pub use embedding::Embedding;
 pub use init::Init;
 pub use linear::Linear;

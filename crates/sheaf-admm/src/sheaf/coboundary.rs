@@ -3,10 +3,13 @@
 //! With P the block-diagonal of all stacks (project) and D the signed incidence of row blocks (difference along
 //! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P.
 
+use std::ops::Range;
+
+use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
 use crate::error::check_len;
-use crate::linalg::vector::dot;
+use crate::linalg::vector::{dot, scale_shift};
 use crate::{Real, Result};
 
 /// A sheaf together with the restriction maps of one sample.
@@ -51,7 +54,9 @@ impl<'a, T: Real> SheafOp<'a, T> {
             return;
         }
         match self.sheaf.partners() {
-            Some((rows, partners)) => T::exchange_partners(rows, partners, y, s),
+            Some((rows, partners)) => {
+                T::exchange_partners(rows, partners, 0..self.sheaf.agents(), 0, y, s);
+            }
             None => exchange(self.sheaf, y, s),
         }
     }
@@ -97,16 +102,47 @@ impl<'a, T: Real> SheafOp<'a, T> {
     /// g = L z. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
     #[inline]
     pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
-        self.project(z, y);
-        match (&self.maps, self.sheaf.partners()) {
-            (Maps::Table { stacks, index, order }, Some((rows, partners))) => {
-                T::exchange_lift_table(table(self.sheaf, index, order), rows, partners, stacks, y, s, g);
-            }
-            _ => {
-                self.exchange(y, s);
-                self.lift(s, g);
-            }
+        if let Some(grid) = self.banded() {
+            return grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {});
         }
+        self.project(z, y);
+        if let (Maps::Packed(low), Some((_, partners))) = (&self.maps, self.sheaf.partners()) {
+            return low.exchange_lift(self.sheaf, partners.rows(), y, s, g);
+        }
+        self.exchange(y, s);
+        self.lift(s, g);
+    }
+
+    /// q = gamma·L p + shift·p in one sweep. `input` yields p part by part, in order, before it is read; `after` sees
+    /// the range of states, p and q of each part once it is done. Where the exchanged residuals are kept they are left
+    /// in `s`, else `s` is scratch.
+    #[inline]
+    pub(crate) fn sweep(
+        &self,
+        gamma: T,
+        shift: T,
+        mut input: impl Input<T>,
+        q: &mut [T],
+        y: &mut [T],
+        s: &mut [T],
+        keep: bool,
+        mut after: impl FnMut(Range<usize>, &[T], &[T]),
+    ) {
+        if let Some(grid) = self.banded() {
+            return grid.sweep(gamma, shift, input, q, y, s, keep, after);
+        }
+        let all = 0..self.sheaf.state_len();
+        input.ready(all.clone());
+        self.laplacian(input.get(), q, y, s);
+        scale_shift(q, gamma, shift, input.get());
+        after(all, input.get(), q);
+    }
+
+    /// The sheaf as bands, where a table gives its maps and every slot has one partner.
+    fn banded(&self) -> Option<Bands<'a, T>> {
+        let Maps::Table { stacks, index, order, tiles } = self.maps else { return None };
+        let (slots, partners) = self.sheaf.partners()?;
+        Some(Bands { table: table(self.sheaf, index, order), slots, partners, stacks, tiles })
     }
 
     /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.

@@ -16,7 +16,7 @@
 use super::{PackedLowRank, Sheaf, Uniform};
 use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
-use crate::linalg::stack::Table;
+use crate::linalg::stack::{BAND, Table};
 use crate::{Error, ErrorKind, Real, Result};
 
 /// Low-rank maps on a shared base.
@@ -49,9 +49,12 @@ pub enum Maps<'a, T> {
         stacks: &'a [T],
         /// Which stack each agent uses.
         index: &'a [u32], // [agents]
-        /// A permutation of the agents that puts equal views side by side, for speed
+        /// A permutation of the agents that puts equal views of a band side by side, for speed
         /// ([`order_by_view`](crate::linalg::stack::order_by_view)); empty for the natural order.
         order: &'a [u32], // [agents] or []
+        /// The stacks once more, as a faster kernel reads them ([`Sheaf::tile_len`],
+        /// [`tile_stacks`](crate::linalg::tiles::tile_stacks)); or empty.
+        tiles: &'a [T], // [views, tile_len] or []
     },
     /// Agent i's stack `[d_v(i), ld(i)]` starts at [`Sheaf::stack_offsets`]`[i]`.
     PerAgent(&'a [T]),
@@ -69,13 +72,16 @@ impl<T: Real> Maps<'_, T> {
                 let u = need_uniform(sheaf)?;
                 check_len("shared stack", u.d_v * u.ld, stack.len())
             }
-            Self::Table { stacks, index, order } => {
+            Self::Table { stacks, index, order, tiles } => {
                 if !order.is_empty() {
-                    check_index(order, sheaf.agents(), Some(sheaf.agents()))?;
+                    check_order(order, sheaf.agents())?;
                 }
                 let one = need_uniform(sheaf).map(|u| u.d_v * u.ld)?;
                 let views = count_views(stacks.len(), one);
                 check_len("stacks", views.unwrap_or(0) * one, stacks.len())?;
+                if !tiles.is_empty() {
+                    check_len("tiles of stacks", views.unwrap_or(0) * sheaf.tile_len(), tiles.len())?;
+                }
                 check_index(index, sheaf.agents(), views)
             }
             Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
@@ -105,12 +111,12 @@ impl<T: Real> Maps<'_, T> {
                 let n = sheaf.agents();
                 gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
             }
-            Self::Table { stacks, index, order } => {
-                T::project_table(table(sheaf, index, order), stacks, z, y)
+            Self::Table { stacks, index, order, .. } => {
+                T::project_table(table(sheaf, index, order), 0..sheaf.agents(), 0, stacks, z, y)
             }
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
                 if !rows.is_empty() {
-                    T::project_table(one, &stacks[place], &z[states], &mut y[rows]);
+                    T::project_table(one, 0..1, 0, &stacks[place], &z[states], &mut y[rows]);
                 }
             }),
             Self::LowRank(low) => low.project(sheaf, z, y),
@@ -130,7 +136,7 @@ impl<T: Real> Maps<'_, T> {
                 let n = sheaf.agents();
                 gemm(g, Mat::new(s, n, ld), Mat::new(stack, d_v, ld).t(), T::ONE, T::ZERO);
             }
-            Self::Table { stacks, index, order } => T::lift_table(table(sheaf, index, order), stacks, s, g),
+            Self::Table { stacks, index, .. } => T::lift_table(table(sheaf, index, &[]), stacks, s, g),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
                 if rows.is_empty() {
                     g[states].fill(T::ZERO);
@@ -153,15 +159,15 @@ pub(super) fn each_agent(
     for i in 0..sheaf.agents() {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
-        let one = Table { d_v: states.len(), ld: rows.len(), index: &[0], order: &[] };
+        let one = Table { d_v: states.len(), ld: rows.len(), rows: rows.len(), index: &[0], order: &[] };
         f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
     }
 }
 
 /// The kernel's view of a uniform sheaf.
 pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Table<'a> {
-    let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-    Table { d_v, ld, index, order }
+    let Uniform { d_v, d_e, slots, ld } = sheaf.uniform.expect("validated");
+    Table { d_v, ld, rows: slots * d_e, index, order }
 }
 
 pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
@@ -174,6 +180,20 @@ pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
 /// How many views of `one` number each `len` numbers hold; any number of them where a view holds nothing.
 pub(super) fn count_views(len: usize, one: usize) -> Option<usize> {
     len.checked_div(one)
+}
+
+/// An order names every place of its band, as [`order_by_view`](crate::linalg::stack::order_by_view) makes it.
+fn check_order(order: &[u32], agents: usize) -> Result<()> {
+    check_len("order of agents", agents, order.len())?;
+    match order.iter().enumerate().find(|&(k, &a)| a as usize >= agents || a as usize / BAND != k / BAND) {
+        None => Ok(()),
+        Some((k, &agent)) => Err(Error::new(
+            ErrorKind::OutOfRange,
+            format!("order of agents, place {k}"),
+            format_args!("an agent of the same band of {BAND}, below {agents}"),
+            agent,
+        )),
+    }
 }
 
 pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) -> Result<()> {

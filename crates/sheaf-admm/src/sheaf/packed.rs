@@ -147,6 +147,12 @@ impl<T: Real> PackedLowRank<'_, T> {
         low_rank::lift(self.valid_shape(sheaf), self.agents.by_view(), self.base, self.views, s, g);
     }
 
+    /// s = y − y of the partner slot, then g = Fᵀ s.
+    pub(super) fn exchange_lift(&self, sheaf: &Sheaf, partners: &[u32], y: &[T], s: &mut [T], g: &mut [T]) {
+        let (shape, agents) = (self.valid_shape(sheaf), self.agents.by_view());
+        low_rank::exchange_lift(shape, agents, partners, self.base, self.views, y, s, g);
+    }
+
     /// Adds outer products to dense stacks `[distinct views of the sample, d_v, ld]`.
     pub(super) fn add_outers(
         &self,

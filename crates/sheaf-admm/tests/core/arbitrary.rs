@@ -164,7 +164,7 @@ proptest! {
         };
         let kinds = [
             Maps::Shared(&all[0]),
-            Maps::Table { stacks: &all[0], index: &index, order: &[] },
+            Maps::Table { stacks: &all[0], index: &index, order: &[], tiles: &[] },
             Maps::PerAgent(&all[0]),
             Maps::LowRank(low),
         ];

@@ -182,9 +182,10 @@ impl Fixture {
         let mut d_stacks = vec![T::ZERO; stacks.len()];
         let (maps, mut maps_grad) = match self.word(1) {
             "shared" => (Maps::Shared(&stacks), MapsGrad::Shared(&mut d_stacks)),
-            "table" => {
-                (Maps::Table { stacks: &stacks, index: &index, order: &[] }, MapsGrad::Table(&mut d_stacks))
-            }
+            "table" => (
+                Maps::Table { stacks: &stacks, index: &index, order: &[], tiles: &[] },
+                MapsGrad::Table(&mut d_stacks),
+            ),
             "edgewise" => (Maps::PerAgent(&stacks), MapsGrad::PerAgent(&mut d_stacks)),
             _ => {
                 let (rank, scale) = (2, T::from_f64(0.5));

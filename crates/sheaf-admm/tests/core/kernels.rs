@@ -76,13 +76,13 @@ fn f32_products_of_every_shape_are_those_of_f64() {
                 ("shared", Maps::Shared(&table[..one]), Maps::Shared(&table32[..one])),
                 (
                     "table",
-                    Maps::Table { stacks: &table, index: &index, order: &[] },
-                    Maps::Table { stacks: table32, index: &index, order: &[] },
+                    Maps::Table { stacks: &table, index: &index, order: &[], tiles: &[] },
+                    Maps::Table { stacks: table32, index: &index, order: &[], tiles: &[] },
                 ),
                 (
                     "table by view",
-                    Maps::Table { stacks: &table, index: &index, order: &[] },
-                    Maps::Table { stacks: table32, index: &index, order: &order },
+                    Maps::Table { stacks: &table, index: &index, order: &[], tiles: &[] },
+                    Maps::Table { stacks: table32, index: &index, order: &order, tiles: &[] },
                 ),
                 ("per agent", Maps::PerAgent(&own), Maps::PerAgent(own32)),
             ];

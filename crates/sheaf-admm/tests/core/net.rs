@@ -146,7 +146,9 @@ impl Net {
     pub fn op<'a>(&'a self, point: &'a Point) -> SheafOp<'a, f64> {
         let maps = match self.kind {
             Kind::Shared => Maps::Shared(point.get("stacks")),
-            Kind::Table => Maps::Table { stacks: point.get("stacks"), index: &self.index, order: &[] },
+            Kind::Table => {
+                Maps::Table { stacks: point.get("stacks"), index: &self.index, order: &[], tiles: &[] }
+            }
             Kind::PerAgent => Maps::PerAgent(point.get("stacks")),
             Kind::LowRank { .. } => Maps::LowRank(self.low_rank(point)),
         };

@@ -214,7 +214,7 @@ impl Core {
         let built = self.build(config, params, encoded, sample, coupling.composed);
         let maps = match (config.text("rm_mode"), coupling.composed) {
             ("fixed", _) => Maps::Shared(&built.stacks),
-            (_, true) => Maps::Table { stacks: &built.stacks, index: &self.index, order: &[] },
+            (_, true) => Maps::Table { stacks: &built.stacks, index: &self.index, order: &[], tiles: &[] },
             (_, false) => Maps::LowRank(self.low_rank(config, &built.base, encoded, sample)),
         };
         let z_update = Self::z_update(config, coupling.eta);

@@ -64,7 +64,7 @@ fn run<T: Real>(golden: &Golden, kind: Kind) {
         let own = sample * n..(sample + 1) * n;
         let own_quad = sample * 6 * n..(sample + 1) * 6 * n;
         let maps = match kind {
-            Kind::Table => Maps::Table { stacks: &stacks, index: &index, order: &[] },
+            Kind::Table => Maps::Table { stacks: &stacks, index: &index, order: &[], tiles: &[] },
             Kind::PerAgent => Maps::PerAgent(&stacks),
         };
         let problem = Problem {

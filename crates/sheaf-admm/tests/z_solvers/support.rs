@@ -113,7 +113,7 @@ impl Case {
     pub fn maps<'a>(&'a self, params: &'a [f64]) -> Maps<'a, f64> {
         match &self.kind {
             Kind::Shared => Maps::Shared(params),
-            Kind::Table { index } => Maps::Table { stacks: params, index, order: &[] },
+            Kind::Table { index } => Maps::Table { stacks: params, index, order: &[], tiles: &[] },
             Kind::PerAgent => Maps::PerAgent(params),
             Kind::LowRank { index, views, rank } => {
                 let [base, a, b] = Self::low_rank_ends(*views, *rank);

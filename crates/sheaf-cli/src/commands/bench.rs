@@ -44,27 +44,33 @@ impl Bench {
         if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
         }
-        let request = BenchRequest { iterations: args.iterations, batch: args.batch, size: args.size };
+        let BenchArgs { experiment, iterations, batch, size, .. } = args;
+        let request = BenchRequest { experiment, iterations, batch, size };
         let task = tasks::find("--task", &args.task)?;
         Ok(Self { task, kind: args.kind, request, threads: args.threads, seconds: args.seconds })
     }
 
     /// What to measure: kinds and their sizes.
     fn plan(&self) -> Vec<(BenchKind, BenchRequest)> {
-        let request = self.request;
+        let request = &self.request;
         match self.kind {
-            None => [BenchKind::Eval, BenchKind::Solve, BenchKind::Train].map(|k| (k, request)).to_vec(),
+            None => {
+                [BenchKind::Eval, BenchKind::Solve, BenchKind::Train].map(|k| (k, request.clone())).to_vec()
+            }
             Some(BenchKind::Scaling) => {
                 let sizes = self.task.scaling_sizes();
                 let largest = request.size.unwrap_or(usize::MAX);
                 let k = request.iterations.unwrap_or(SCALING_ITERATIONS);
-                let of = |size, k| BenchRequest { iterations: Some(k), batch: None, size: Some(size) };
+                let of = |size, k| {
+                    let experiment = request.experiment.clone();
+                    BenchRequest { experiment, iterations: Some(k), batch: None, size: Some(size) }
+                };
                 // Memory once taken is rarely given back, so what is small goes first.
                 let by_iterations = [1, 2, 4, 8, 16].map(|factor| of(sizes[0], factor * k));
                 let by_size = sizes[1..].iter().filter(|&&s| s <= largest).map(|&s| of(s, k));
                 by_iterations.into_iter().chain(by_size).map(|r| (BenchKind::Scaling, r)).collect()
             }
-            Some(kind) => vec![(kind, request)],
+            Some(kind) => vec![(kind, request.clone())],
         }
     }
 }
@@ -197,7 +203,7 @@ fn table(rows: &[Row]) -> String {
             row.threads.to_string(),
             significant(row.samples_per_s()),
             significant(row.ms_per_sample()),
-            significant(row.ns_per_agent_iteration()),
+            if row.agents > 0 { significant(row.ns_per_agent_iteration()) } else { "none".into() },
             row.peak_rss_mb.map_or("unknown".into(), |mb| format!("{mb:.0}")),
         ]
     }));

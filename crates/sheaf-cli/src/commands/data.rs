@@ -4,13 +4,17 @@ use sheaf_admm::Result;
 
 use super::{Ending, Job};
 use crate::args::DataTask;
-use crate::tasks::maze;
+use crate::tasks::{maze, mnist, sudoku};
 
 /// Data sets to make, of any task.
 #[derive(Debug)]
 pub enum Data {
     /// Mazes.
     Maze(maze::data::Data),
+    /// Puzzles.
+    Sudoku(sudoku::data::Data),
+    /// Pictures of digits.
+    Mnist(mnist::data::Data),
 }
 
 impl Data {
@@ -18,6 +22,8 @@ impl Data {
     pub fn check(task: DataTask) -> Result<Self> {
         Ok(match task {
             DataTask::Maze(args) => Self::Maze(maze::data::Data::check(args)?),
+            DataTask::Sudoku(args) => Self::Sudoku(sudoku::data::Data::check(args)?),
+            DataTask::Mnist(args) => Self::Mnist(mnist::data::Data::check(args)?),
         })
     }
 }
@@ -26,6 +32,8 @@ impl Job for Data {
     fn run(&self) -> Result<Ending> {
         match self {
             Self::Maze(job) => job.run().map(Ending::Done),
+            Self::Sudoku(job) => job.run().map(Ending::Done),
+            Self::Mnist(job) => job.run().map(Ending::Done),
         }
     }
 }

@@ -4,13 +4,17 @@ use sheaf_admm::Result;
 
 use super::{Ending, Job};
 use crate::args::SolveTask;
-use crate::tasks::maze;
+use crate::tasks::{maze, mnist, sudoku};
 
 /// A problem to solve, of any task.
 #[derive(Debug)]
 pub enum Solve {
     /// A maze.
     Maze(maze::solve::Solve),
+    /// A Sudoku.
+    Sudoku(sudoku::solve::Solve),
+    /// A picture.
+    Mnist(mnist::solve::Solve),
 }
 
 impl Solve {
@@ -18,6 +22,8 @@ impl Solve {
     pub fn check(task: SolveTask, json: bool) -> Result<Self> {
         Ok(match task {
             SolveTask::Maze(args) => Self::Maze(maze::solve::Solve::check(args, json)?),
+            SolveTask::Sudoku(args) => Self::Sudoku(sudoku::solve::Solve::check(args, json)?),
+            SolveTask::Mnist(args) => Self::Mnist(mnist::solve::Solve::check(args, json)?),
         })
     }
 }
@@ -26,6 +32,8 @@ impl Job for Solve {
     fn run(&self) -> Result<Ending> {
         match self {
             Self::Maze(job) => job.run().map(Ending::Done),
+            Self::Sudoku(job) => job.run().map(Ending::Done),
+            Self::Mnist(job) => job.run().map(Ending::Done),
         }
     }
 }

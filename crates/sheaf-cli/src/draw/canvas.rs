@@ -61,7 +61,7 @@ pub fn draw(scene: &Scene, frame: &Frame, cell: usize, progress: Option<f32>) ->
 }
 
 impl Canvas {
-    fn fill(&mut self, left: usize, top: usize, width: usize, height: usize, colour: u8) {
+    pub(super) fn fill(&mut self, left: usize, top: usize, width: usize, height: usize, colour: u8) {
         for row in top..top + height {
             self.pixels[row * self.width + left..][..width].fill(colour);
         }

@@ -19,13 +19,14 @@ pub fn check_name(path: &Path) -> Result<()> {
     kind(path).map(|_| ())
 }
 
-enum Kind {
+/// Kinds of picture files.
+pub(super) enum Kind {
     Png,
     Gif,
     Svg,
 }
 
-fn kind(path: &Path) -> Result<Kind> {
+pub(super) fn kind(path: &Path) -> Result<Kind> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
     match ending.as_str() {
         "png" => Ok(Kind::Png),

@@ -29,27 +29,42 @@ impl Timing {
 
 /// Frames as the bytes of a GIF file that repeats for ever, with cells of `cell` pixels.
 pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> Result<Vec<u8>> {
-    let Some(first) = frames.first() else {
+    let unjudged = Scene { label: None, ..*scene };
+    let drawn = frames.iter().enumerate().map(|(i, frame)| {
+        let is_last = i + 1 == frames.len();
+        let progress = Some((i + 1) as f32 / frames.len() as f32);
+        canvas::draw(if is_last { scene } else { &unjudged }, frame, cell, progress)
+    });
+    encode(drawn, frames.len(), &palette::table(), timing)
+}
+
+/// `count` canvases of one size as the bytes of a GIF file that repeats for ever; `colours` are red, green and blue of
+/// each colour.
+pub fn encode(
+    canvases: impl IntoIterator<Item = Result<Canvas>>,
+    count: usize,
+    colours: &[u8],
+    timing: Timing,
+) -> Result<Vec<u8>> {
+    let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
+    let mut canvases = canvases.into_iter();
+    let Some(first) = canvases.next() else {
         return Err(Error::new(ErrorKind::Shape, "animation", "one or more frames", "none"));
     };
-    let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
-    let progress = |i: usize| Some((i + 1) as f32 / frames.len() as f32);
-    let unjudged = Scene { label: None, ..*scene };
-    let mut shown = canvas::draw(&unjudged, first, cell, progress(0))?;
+    let mut shown = first?;
     let (width, height) = (shown.width, shown.height);
-    let mut encoder =
-        Encoder::new(Vec::new(), width as u16, height as u16, &palette::table()).map_err(failed)?;
+    let mut encoder = Encoder::new(Vec::new(), width as u16, height as u16, colours).map_err(failed)?;
     encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
-    for (i, frame) in frames.iter().enumerate() {
-        let is_last = i + 1 == frames.len();
-        let canvas = canvas::draw(if is_last { scene } else { &unjudged }, frame, cell, progress(i))?;
+    let delay = |i: usize| if i + 1 == count { timing.hold } else { timing.step };
+    let whole = Area { left: 0, top: 0, width, height };
+    encoder.write_frame(&whole.frame(&shown, delay(0))).map_err(failed)?;
+    for (i, canvas) in canvases.enumerate() {
+        let (i, canvas) = (i + 1, canvas?);
         if (canvas.width, canvas.height) != (width, height) {
             let place = format!("frame {i} of the animation");
             return Err(Error::new(ErrorKind::Shape, place, "heat in all frames or in none", "a mixture"));
         }
-        let area = if i == 0 { Area { left: 0, top: 0, width, height } } else { changed(&shown, &canvas) };
-        let delay = if is_last { timing.hold } else { timing.step };
-        encoder.write_frame(&area.frame(&canvas, delay)).map_err(failed)?;
+        encoder.write_frame(&changed(&shown, &canvas).frame(&canvas, delay(i))).map_err(failed)?;
         shown = canvas;
     }
     encoder.into_inner().map_err(failed)

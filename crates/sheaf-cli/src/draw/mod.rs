@@ -10,6 +10,8 @@
 //! | [`gif`] | all frames | an animation |
 //! | [`svg`] | one or all frames | vectors, animated if there are several |
 //! | [`export`] | all frames | a file of the kind its name says |
+//!
+//! Boards of Sudoku have renderers of their own, in [`sudoku`], as have votes on pictures, in [`votes`].
 
 pub mod canvas;
 pub mod export;
@@ -17,7 +19,9 @@ pub mod gif;
 pub mod maze_terminal;
 pub mod palette;
 pub mod png;
+pub mod sudoku;
 pub mod svg;
+pub mod votes;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::maze::views::ViewGrid;

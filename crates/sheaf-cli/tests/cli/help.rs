@@ -16,8 +16,12 @@ fn every_command_has_help_with_an_example() {
     for command in [
         "solve",
         "solve maze",
+        "solve sudoku",
+        "solve mnist",
         "data",
         "data maze",
+        "data sudoku",
+        "data mnist",
         "train",
         "eval",
         "trace",

@@ -4,5 +4,8 @@ mod bad_input;
 mod help;
 mod interrupt;
 mod journey;
+mod mnist;
 mod solve;
+mod solve_sudoku;
+mod sudoku;
 mod support;

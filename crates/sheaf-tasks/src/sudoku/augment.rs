@@ -22,6 +22,8 @@ pub struct Shuffles {
     pub digits: bool,
     /// Permute bands, stacks, rows within bands and columns within stacks.
     pub bands: bool,
+    /// Exchange rows with columns, or not. With the permutations this makes every symmetry of the square.
+    pub transpose: bool,
 }
 
 /// Where every cell comes from and what every digit becomes.
@@ -50,6 +52,12 @@ impl Transform {
             let before = this.source;
             for (cell, from) in this.source.iter_mut().enumerate() {
                 *from = before[9 * rows[cell / 9] + columns[cell % 9]];
+            }
+        }
+        if shuffles.transpose && stream.below(2) == 1 {
+            let before = this.source;
+            for (cell, from) in this.source.iter_mut().enumerate() {
+                *from = before[9 * (cell % 9) + cell / 9];
             }
         }
         if shuffles.digits {

@@ -41,6 +41,8 @@ pub struct CsvContents {
     pub lines: Vec<usize>,
     /// The lines that were passed over.
     pub bad: Vec<BadLine>,
+    /// Puzzles that came without a solution.
+    pub completed: usize,
 }
 
 /// Reads a file. Bad lines make an error that names the first of them; with `skip_bad` they are collected instead.
@@ -65,8 +67,9 @@ pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
     let mut contents = CsvContents::default();
     for (&(line, _), entry) in body.iter().zip(parsed) {
         match entry {
-            Ok((puzzle, solution, ambiguous)) => {
+            Ok(Entry { puzzle, solution, ambiguous, completed }) => {
                 contents.set.push(puzzle, solution, ambiguous);
+                contents.completed += usize::from(completed);
                 contents.lines.push(line);
             }
             Err(reason) => contents.bad.push(BadLine { line, reason }),
@@ -81,10 +84,11 @@ pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
             let place = format!("{place}, line {}", bad.line);
             let got = format!("{}{more}", bad.reason);
             Err(Error::new(ErrorKind::Malformed, place, "a puzzle, or a puzzle and its solution", got)
-                .hint("81 digits each, `.` or 0 for a blank; bad lines can be skipped"))
+                .hint("81 digits each, `.` or 0 for a blank; `sheaf data sudoku --from FILE --skip-bad` leaves out the rest"))
         }
-        _ if contents.set.is_empty() => {
-            let got = format!("none among {} lines", text.lines().count());
+        bad if contents.set.is_empty() => {
+            let why = bad.map_or(String::new(), |bad| format!("; {bad}"));
+            let got = format!("none among {} lines{why}", text.lines().count());
             Err(Error::new(ErrorKind::Malformed, place, "at least one puzzle", got))
         }
         _ => Ok(contents),
@@ -152,7 +156,13 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
         .filter(move |f| comma || !f.is_empty())
 }
 
-type Entry = (Grid, Grid, bool);
+struct Entry {
+    puzzle: Grid,
+    solution: Grid,
+    ambiguous: bool,
+    /// Whether the solution was not in the line.
+    completed: bool,
+}
 
 fn entry(line: &str, columns: Option<Columns>) -> std::result::Result<Entry, String> {
     let (puzzle, solution) = match columns {
@@ -176,8 +186,13 @@ fn entry(line: &str, columns: Option<Columns>) -> std::result::Result<Entry, Str
     };
     match (solve(&puzzle), stored) {
         (Verdict::Contradictory, _) => Err("puzzle: it has no solution".into()),
-        (Verdict::Unique(found), _) => Ok((puzzle, found, false)),
-        (Verdict::Ambiguous(found, _), stored) => Ok((puzzle, stored.unwrap_or(found), true)),
+        (Verdict::Unique(solution), stored) => {
+            Ok(Entry { puzzle, solution, ambiguous: false, completed: stored.is_none() })
+        }
+        (Verdict::Ambiguous(found, _), stored) => {
+            let solution = stored.unwrap_or(found);
+            Ok(Entry { puzzle, solution, ambiguous: true, completed: stored.is_none() })
+        }
     }
 }
 

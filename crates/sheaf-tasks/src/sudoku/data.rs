@@ -39,6 +39,13 @@ impl SudokuSet {
         self.ambiguous.push(ambiguous);
     }
 
+    /// Appends all puzzles of another set.
+    pub fn extend(&mut self, other: &Self) {
+        self.puzzles.extend_from_slice(&other.puzzles);
+        self.solutions.extend_from_slice(&other.solutions);
+        self.ambiguous.extend_from_slice(&other.ambiguous);
+    }
+
     /// Puzzles `range`, cut to those that exist.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         let range = range.start.min(self.len())..range.end.min(self.len());

@@ -100,7 +100,8 @@ fn answer_tile<T: Real>(
                     let own = board * n..(board + 1) * n;
                     if !pace.settled() {
                         held[own.clone()].copy_from_slice(&seen.x[own.clone()]);
-                        pace.look(&seen.w[own.clone()], &seen.g[own]);
+                        let z = seen.w[own.clone()].iter().zip(&seen.g[own]);
+                        pace.look(z.map(|(&w, &g)| (w + g).to_f64()));
                     }
                 }
                 !paces.iter().all(Pace::settled)
@@ -118,6 +119,21 @@ fn answer_tile<T: Real>(
         Answer { predicted: argmax(&board), iterations }
     };
     logits.zip(iterations).map(predict).collect()
+}
+
+/// The number of iterations after which a board with these agreed states has settled, if it has.
+pub fn settled_after<T: Real>(
+    z: &[T], // [K, 27, d_v]
+    state_len: usize,
+    settling: Settling,
+) -> Option<usize> {
+    let mut pace = Pace::new(settling);
+    z.chunks_exact(state_len)
+        .position(|z| {
+            pace.look(z.iter().map(|z| z.to_f64()));
+            pace.settled()
+        })
+        .map(|last| last + 1)
 }
 
 /// Watches how fast z moves.
@@ -139,8 +155,7 @@ impl Pace {
         self.slow >= self.settling.patience
     }
 
-    fn look<T: Real>(&mut self, w: &[T], g: &[T]) {
-        let z = w.iter().zip(g).map(|(&w, &g)| (w + g).to_f64());
+    fn look(&mut self, z: impl Iterator<Item = f64>) {
         self.seen += 1;
         if self.z.is_empty() {
             self.z.extend(z);

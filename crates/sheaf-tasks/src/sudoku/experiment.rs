@@ -1,7 +1,5 @@
 //! A Sudoku experiment: what a TOML file says, and the run it describes.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::rng::Stream;
@@ -9,80 +7,13 @@ use sheaf_admm::train::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::augment::{Shuffles, Transform};
-use super::csv;
 use super::data::SudokuSet;
 use super::evaluate::{EvalOptions, evaluate};
-use super::generate::{Kind, train_test_split};
 use super::model::{Batch, Horizon, SudokuConfig, SudokuModel};
+pub use super::source::SudokuData;
 use super::{CELLS, Grid};
 use crate::config::{StrictConfig, TrainSection};
 use crate::maze::symmetry::Symmetry;
-
-/// The `[data]` section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SudokuData {
-    /// `generate`, or the path of a CSV file; see [`csv`].
-    pub source: String,
-    /// What generated puzzles are like.
-    pub kind: Kind,
-    /// Training puzzles, before symmetries. Of a file, the first so many; 0 for all but the test puzzles.
-    pub count: usize,
-    /// Test puzzles. Of a file, the last so many.
-    pub test_count: usize,
-    /// Seed of generated puzzles. Its own number, so that runs with other seeds see the same puzzles.
-    pub seed: u64,
-    /// Whether a batch holds all eight symmetries of each of its puzzles.
-    pub symmetries: bool,
-    /// Whether digits are renamed, otherwise for every variant and every time.
-    pub relabel: bool,
-    /// Whether bands, stacks and the lines within them are permuted, otherwise for every variant and every time.
-    pub permute: bool,
-    /// Whether training leaves out puzzles with more than one solution.
-    pub unique_only: bool,
-    /// Whether malformed lines of a file are passed over.
-    pub skip_bad: bool,
-}
-
-impl Default for SudokuData {
-    fn default() -> Self {
-        Self {
-            source: "generate".into(),
-            kind: Kind::Mixed,
-            count: 50_000,
-            test_count: 2_000,
-            seed: 0,
-            symmetries: true,
-            relabel: false,
-            permute: false,
-            unique_only: false,
-            skip_bad: false,
-        }
-    }
-}
-
-impl SudokuData {
-    /// Draws or reads the puzzles: (train, test).
-    pub fn load(&self) -> Result<(SudokuSet, SudokuSet)> {
-        let (train, test) = if self.source == "generate" {
-            train_test_split(self.kind, self.seed, self.count, self.test_count)
-        } else {
-            let set = csv::read(Path::new(&self.source), self.skip_bad)?.set;
-            if set.len() <= self.test_count {
-                let want = format!("more than the {} test puzzles", self.test_count);
-                return Err(Error::new(ErrorKind::Malformed, self.source.as_str(), want, set.len())
-                    .hint("lower data.test_count"));
-            }
-            let (train, test) = set.split_last(self.test_count);
-            (if self.count == 0 { train } else { train.first(self.count) }, test)
-        };
-        Ok((if self.unique_only { train.unique() } else { train }, test))
-    }
-
-    fn variants(&self) -> usize {
-        if self.symmetries { Symmetry::ALL.len() } else { 1 }
-    }
-}
 
 /// The `[iterations]` section: how long the agents negotiate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,11 +23,27 @@ pub struct Iterations {
     pub train: usize,
     /// At evaluation.
     pub eval: usize,
+    /// At the first step of training, when `ramp_steps` is not 0.
+    pub ramp_from: usize,
+    /// Steps over which training goes from `ramp_from` to `train`: few iterations are cheap and teach what a unit can
+    /// tell by itself.
+    pub ramp_steps: u64,
 }
 
 impl Default for Iterations {
     fn default() -> Self {
-        Self { train: 20, eval: 50 }
+        Self { train: 20, eval: 50, ramp_from: 4, ramp_steps: 0 }
+    }
+}
+
+impl Iterations {
+    /// Iterations of a training step.
+    pub fn at(&self, step: u64) -> usize {
+        if step >= self.ramp_steps {
+            return self.train;
+        }
+        let (from, to) = (self.ramp_from as f64, self.train as f64);
+        (from + (to - from) * (step as f64 / self.ramp_steps as f64)).round() as usize
     }
 }
 
@@ -164,9 +111,11 @@ impl SudokuExperiment {
         }
         self.model.check()?;
         self.train.options()?;
-        for (place, value) in
-            [("iterations.train", self.iterations.train), ("iterations.eval", self.iterations.eval)]
-        {
+        for (place, value) in [
+            ("iterations.train", self.iterations.train),
+            ("iterations.eval", self.iterations.eval),
+            ("iterations.ramp_from", self.iterations.ramp_from),
+        ] {
             if value == 0 {
                 return wrong(place, "at least 1", &value);
             }
@@ -275,7 +224,7 @@ impl SudokuTask {
         let order = self.order.of_epoch(seed, step / per_epoch, self.train.len());
         let first = (step % per_epoch) as usize * per_batch;
         let chosen = order[first..first + per_batch].to_vec();
-        let shuffles = Shuffles { digits: data.relabel, bands: data.permute };
+        let shuffles = Shuffles { digits: data.relabel, bands: data.permute, transpose: data.permute };
         self.puzzles.clear();
         self.solutions.clear();
         for k in 0..chosen.len() * variants {
@@ -304,7 +253,7 @@ impl Trainable for SudokuTask {
     fn loss_and_grad(&mut self, params: &[f32], seed: u64, step: u64, grad: &mut [f32]) -> Result<StepStats> {
         let chosen = self.fill_batch(seed, step);
         let horizon = Horizon {
-            iterations: self.experiment.iterations.train,
+            iterations: self.experiment.iterations.at(step),
             window: self.experiment.train.loss_window,
         };
         let told =

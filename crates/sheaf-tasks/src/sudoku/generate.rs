@@ -28,6 +28,9 @@ use crate::maze::symmetry::Symmetry;
 /// Numbers of training puzzles start here, those of test puzzles at 0: the two never draw the same stream.
 const FIRST_TRAINING_PUZZLE: u64 = 1 << 40;
 
+/// Puzzles drawn between two words of progress.
+const ROUND: usize = 2_048;
+
 /// What puzzles are like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,7 +105,18 @@ pub fn draw(kind: Kind, seed: u64, index: u64) -> Drawn {
 
 /// Puzzles 0 to `count` − 1 of `seed`, drawn on all cores.
 pub fn generate(kind: Kind, seed: u64, count: usize) -> SudokuSet {
-    collect(draw_range(kind, seed, 0, count))
+    generate_with(kind, seed, count, &|_| {})
+}
+
+/// The same; `progress` is told how many more are done, some at a time.
+pub fn generate_with(kind: Kind, seed: u64, count: usize, progress: &dyn Fn(usize)) -> SudokuSet {
+    let mut set = SudokuSet::default();
+    while set.len() < count {
+        let round = (count - set.len()).min(ROUND);
+        set.extend(&collect(draw_range(kind, seed, set.len() as u64, round)));
+        progress(round);
+    }
+    set
 }
 
 /// A training and a test set of `seed`: no test puzzle is a symmetric variant of another or of a training puzzle.
@@ -111,8 +125,12 @@ pub fn generate(kind: Kind, seed: u64, count: usize) -> SudokuSet {
 pub fn train_test_split(kind: Kind, seed: u64, train: usize, test: usize) -> (SudokuSet, SudokuSet) {
     let mut held_out = HashSet::new();
     let test = draw_where(kind, seed, 0, test, |key| held_out.insert(key));
-    let train = draw_where(kind, seed, FIRST_TRAINING_PUZZLE, train, |key| !held_out.contains(&key));
-    (train, test)
+    (training_puzzles(kind, seed, train, &held_out), test)
+}
+
+/// The first `count` training puzzles of `seed` that are no symmetric variants of a board in `held_out`.
+pub fn training_puzzles(kind: Kind, seed: u64, count: usize, held_out: &HashSet<u128>) -> SudokuSet {
+    draw_where(kind, seed, FIRST_TRAINING_PUZZLE, count, |key| !held_out.contains(&key))
 }
 
 fn draw_range(kind: Kind, seed: u64, first: u64, count: usize) -> Vec<Drawn> {
@@ -247,7 +265,7 @@ fn cyclic(stream: &mut Stream) -> Drawn {
         let (row, column) = (cell / 9, cell % 9);
         *digit = ((3 * (row % 3) + row / 3 + column) % 9 + 1) as u8;
     }
-    let shuffles = Shuffles { digits: true, bands: true };
+    let shuffles = Shuffles { digits: true, bands: true, transpose: false };
     let mut solution = [0; CELLS];
     Transform::draw(Symmetry::ALL[0], shuffles, stream).apply(&pattern, &mut solution);
     let mut puzzle = solution;

@@ -12,11 +12,12 @@
 //! | --- | --- |
 //! | [`solver`] | exact search: no solution, one, or more |
 //! | [`generate`] | puzzles of five kinds, the same for the same seed |
-//! | [`data`], [`csv`] | sets of puzzles; files of puzzles, one a line |
+//! | [`data`], [`csv`], [`text`] | sets of puzzles; files of puzzles, one a line; a board as people type it |
 //! | [`views`] | what each agent sees, and 27 agents' cells as one board |
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`metrics`] | solved, valid, accuracies |
-//! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
+//! | [`experiment`], [`source`], [`evaluate`] | training runs from TOML files; their puzzles; solved rates |
+//! | [`weights`] | trained models |
 //! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
 
 pub mod augment;
@@ -28,7 +29,10 @@ pub mod generate;
 pub mod metrics;
 pub mod model;
 pub mod solver;
+pub mod source;
+pub mod text;
 pub mod views;
+pub mod weights;
 
 /// Cells of a board.
 pub const CELLS: usize = 81;

@@ -2,11 +2,12 @@
 
 use sheaf_admm::Result;
 use sheaf_admm::train::{AdamW, Trainable, clip_global_norm, ema_update};
+use sheaf_tasks::config::strict;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::evaluate::{EvalOptions, Evaluator, evaluate};
 use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
-use sheaf_tasks::maze::model::Batch;
+use sheaf_tasks::maze::model::{Batch, MazeModel};
 use sheaf_tasks::maze::weights::MazeWeights;
 
 use super::data::default_min_path;
@@ -27,12 +28,30 @@ fn mazes(size: usize, count: usize) -> Result<MazeSet> {
     generate(&MazeShape::new(size, size, default_min_path(size, size))?, SEED, count)
 }
 
-/// Whole updates of the published model: gradient, clipping, AdamW, running average.
+/// The experiment asked for, or the published one.
+fn experiment(request: &BenchRequest) -> Result<MazeExperiment> {
+    match &request.experiment {
+        Some(path) => strict::read(path, &[]),
+        None => Ok(MazeExperiment::default()),
+    }
+}
+
+/// The model of the experiment asked for, untrained; the built-in one if none was.
+fn solver(request: &BenchRequest) -> Result<(MazeModel, Vec<f32>)> {
+    if request.experiment.is_none() {
+        return MazeWeights::builtin().map(|w| (w.model, w.params));
+    }
+    let model = MazeModel::new(experiment(request)?.model)?;
+    let params = model.init(SEED);
+    Ok((model, params))
+}
+
+/// Whole updates: gradient, clipping, AdamW, running average.
 fn train(request: &BenchRequest) -> Result<Workload> {
     // 27 is the mean of the published 15 to 40 iterations, rounded down.
     let (k, batch, size) =
         (request.iterations.unwrap_or(27), request.batch.unwrap_or(128), request.size.unwrap_or(19));
-    let mut experiment = MazeExperiment::default();
+    let mut experiment = experiment(request)?;
     experiment.data.size = size;
     experiment.data.min_path = default_min_path(size, size);
     experiment.data.count = (2 * batch).max(256);
@@ -59,12 +78,12 @@ fn train(request: &BenchRequest) -> Result<Workload> {
     Ok(Workload { size, agents, iterations: k, batch, threads: None, round: Box::new(round) })
 }
 
-/// A batch on all cores, with the built-in weights.
+/// A batch on all cores.
 fn eval(request: &BenchRequest) -> Result<Workload> {
     let (k, batch, size) =
         (request.iterations.unwrap_or(100), request.batch.unwrap_or(128), request.size.unwrap_or(19));
     let set = mazes(size, batch)?;
-    let MazeWeights { model, params, .. } = MazeWeights::builtin()?;
+    let (model, params) = solver(request)?;
     let agents = model.board(size, size)?.sheaf.agents();
     let options = EvalOptions { iterations: k, settling: None, first_solve: false };
     let round = move || evaluate(&model, &params, &set, &options, &|_| {}).map(|_| ());
@@ -76,7 +95,7 @@ fn solve(request: &BenchRequest) -> Result<Workload> {
     let (k, batch, size) =
         (request.iterations.unwrap_or(100), request.batch.unwrap_or(1), request.size.unwrap_or(19));
     let set = mazes(size, batch)?;
-    let MazeWeights { model, params, .. } = MazeWeights::builtin()?;
+    let (model, params) = solver(request)?;
     let board = model.board(size, size)?;
     let agents = board.sheaf.agents();
     let options = EvalOptions { iterations: k, settling: None, first_solve: false };

@@ -41,6 +41,7 @@ impl Task for Maze {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        request.no_pictures("maze")?;
         eval::evaluate(&MazeWeights::load(weights)?, request)
     }
 

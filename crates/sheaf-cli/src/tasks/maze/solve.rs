@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 use sheaf_admm::train::file::io_error;
@@ -22,7 +22,7 @@ use crate::commands::check_out;
 use crate::draw::{export, png};
 use crate::progress::{Bar, Waiting};
 use crate::report::Report;
-use crate::tasks::Source;
+use crate::tasks::{Source, fresh_seed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -199,10 +199,4 @@ fn read(bytes: &[u8], place: &str) -> Result<MazeInput> {
             .hint("save pictures as PNG and texts as UTF-8")
     })?;
     text::parse(text, place)
-}
-
-/// Another number each time, short enough to type again.
-fn fresh_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000
 }

@@ -15,7 +15,7 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 
 use crate::draw::maze_terminal::{self, Style};
 use crate::draw::{Frame, Scene, agents_to_pixels, export};
-use crate::report::{self, Report, count, duration, rounded};
+use crate::report::{self, Report, count, duration, rounded, sparkline};
 
 /// Bytes of frames kept; of a long solve of a large maze only every n-th is.
 const FILM_BYTES: usize = 1 << 28;
@@ -224,31 +224,4 @@ impl Story<'_> {
 fn cells(predicted: &[u8], width: usize) -> Vec<[usize; 2]> {
     let on_path = predicted.iter().enumerate().filter(|&(_, &t)| t == PATH);
     on_path.map(|(p, _)| [p / width, p % width]).collect()
-}
-
-/// A curve in one line of at most `columns` characters, on a logarithmic scale of three decades below its largest.
-fn sparkline(values: &[f32], columns: usize) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let largest = values.iter().copied().filter(|v| v.is_finite()).fold(f32::MIN_POSITIVE, f32::max);
-    let columns = columns.min(values.len());
-    (0..columns)
-        .map(|c| {
-            let value = values[c * values.len() / columns];
-            let height = 1.0 + (value / largest).max(1e-3).log10() / 3.0;
-            if value.is_finite() { BARS[((height * 7.99) as usize).min(7)] } else { '?' }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sparkline;
-
-    #[test]
-    fn a_curve_falls_from_left_to_right_and_survives_lost_numbers() {
-        assert_eq!(sparkline(&[1.0, 0.1, 0.01, 0.001, 0.0], 8), "█▆▃▁▁");
-        assert_eq!(sparkline(&[f32::NAN, 1.0], 8), "?█");
-        assert_eq!(sparkline(&[], 8), "");
-        assert_eq!(sparkline(&[1.0; 100], 8).chars().count(), 8);
-    }
 }

@@ -11,10 +11,12 @@
 //! | patches | `[views, 54]` |
 //! | h, diag, q, l1, hi | `[views, d_v]` |
 //! | stacks | `[views, d_v, ld]` |
+//! | tiles | `[views, tile_len]` |
 
 use std::ops::Range;
 
 use sheaf_admm::linalg::aligned::AlignedVec;
+use sheaf_admm::linalg::tiles::tile_stacks;
 use sheaf_admm::nn::{Init, LayerNorm, Linear, RmsNorm, activation};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::rng::Stream;
@@ -66,6 +68,8 @@ pub struct Tables<T: Copy + Default> {
     pub hi: AlignedVec<T>,
     /// Restriction maps.
     pub stacks: AlignedVec<T>,
+    /// The same by tiles, where the shape has them.
+    pub tiles: AlignedVec<T>,
     normed: AlignedVec<T>, // [views, 54]
     slope: AlignedVec<T>,  // [views, hidden]
     f: AlignedVec<T>,      // [views, hidden]
@@ -210,7 +214,13 @@ impl Encoder {
             b.forward(params, &t.f_norm[..v * hidden], &mut t.b[..v * b.output()]);
         }
         let low = self.low_rank_of(params, u, v, &t.a, &t.b);
-        compose_low_rank(sheaf, &low, &mut t.stacks[..v * u.d_v * u.ld])
+        let stacks = &mut t.stacks[..v * u.d_v * u.ld];
+        compose_low_rank(sheaf, &low, stacks)?;
+        if sheaf.tile_len() > 0 {
+            t.tiles.ensure(v * sheaf.tile_len());
+            tile_stacks(stacks, &mut t.tiles);
+        }
+        Ok(())
     }
 
     fn fit<T: Real>(&self, t: &mut Tables<T>, u: Uniform) {

@@ -162,7 +162,8 @@ impl MnistModel {
         let (n, agents) = (board.sheaf.state_len(), board.sheaf.agents());
         let window = horizon.window.min(horizon.iterations).max(1);
         let options = Options::fixed(horizon.iterations);
-        let mode = Mode::Differentiate { iterations: horizon.iterations };
+        // A third of the products for some megabytes per core.
+        let mode = Mode::Keep { iterations: horizon.iterations };
         self.solve(params, board, tables, index, z_update, &options, mode, sample, &mut ())?;
         sample.d_x.ensure(window * n);
         sample.labels.clear();

@@ -1,7 +1,7 @@
 //! Many boards at once: tiles run on all cores, gradients are summed in an order that depends on the batch alone.
 //!
-//! A batch is cut into [`CHUNKS`] fixed pieces, a piece into tiles of [`SudokuModel::tile`] boards; each piece has its own gradient
-//! block, and the blocks are added in order. Which worker runs which piece changes nothing. The large buffers belong to
+//! A batch is cut into at most [`CHUNKS`] fixed pieces of whole tiles, [`SudokuModel::tile`] boards each; each piece has its
+//! own gradient block, and the blocks are added in order. Which worker runs which piece changes nothing. The large buffers belong to
 //! workers, not to pieces: as many exist as pieces run at once.
 
 use std::sync::{Mutex, PoisonError};
@@ -66,9 +66,10 @@ impl<T: Real> Batch<T> {
         let window = horizon.window.clamp(1, horizon.iterations.max(1));
         let counted = puzzles.len() * VIEWS * window;
         let weight = T::from_f64(1.0 / counted.max(1) as f64);
-        let per_chunk = puzzles.len().div_ceil(CHUNKS).max(1);
-        self.chunks.resize_with(CHUNKS, TileGrad::default);
-        let (prepared, workers, tile_size) = (&self.prepared, &self.workers, model.tile());
+        let tile_size = model.tile();
+        let per_chunk = puzzles.len().div_ceil(CHUNKS).next_multiple_of(tile_size).max(tile_size);
+        self.chunks.resize_with(puzzles.len().div_ceil(per_chunk).max(1), TileGrad::default);
+        let (prepared, workers) = (&self.prepared, &self.workers);
         self.chunks.par_iter_mut().enumerate().with_max_len(1).for_each(|(c, chunk)| {
             chunk.reset(model);
             let end = ((c + 1) * per_chunk).min(puzzles.len());

@@ -115,7 +115,7 @@ impl SudokuModel {
     /// Boards whose products are one: more make better products, fewer stay in the cache. The updates of low-rank maps
     /// are megabytes for each board.
     pub fn tile(&self) -> usize {
-        if self.checked.maps == MapKind::LowRank { 1 } else { 4 }
+        if self.checked.maps == MapKind::LowRank { 2 } else { 4 }
     }
 
     /// Numbers of a board's states.

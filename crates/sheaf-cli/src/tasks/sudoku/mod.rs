@@ -1,0 +1,76 @@
+//! Sudoku, as the commands see them.
+
+mod bench;
+pub mod data;
+mod eval;
+pub mod solve;
+mod story;
+
+use std::path::Path;
+
+use sheaf_admm::train::WeightsFile;
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::config::strict;
+use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
+use sheaf_tasks::sudoku::model::SudokuModel;
+use sheaf_tasks::sudoku::weights::{self, SudokuWeights};
+
+use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
+use crate::args::BenchKind;
+use crate::report::Report;
+
+/// The task.
+#[derive(Debug)]
+pub struct Sudoku;
+
+impl Task for Sudoku {
+    fn name(&self) -> &'static str {
+        "sudoku"
+    }
+
+    fn builtin(&self) -> Option<&'static [u8]> {
+        Some(weights::BUILTIN)
+    }
+
+    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
+        let experiment: SudokuExperiment = strict::parse(place, text, overrides)?;
+        let config = strict::to_toml(&experiment)?;
+        let options = experiment.train.options()?;
+        let seed = experiment.train.seed;
+        Ok(Prepared { model: Box::new(SudokuTask::new(experiment)?), config, options, seed })
+    }
+
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        eval::evaluate_file(&SudokuWeights::load(weights)?, request)
+    }
+
+    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
+        eval::trace(&SudokuWeights::load(weights)?, request)
+    }
+
+    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
+        let experiment: SudokuExperiment = match experiment {
+            Some(path) => strict::read(path, &[])?,
+            None => SudokuExperiment::default(),
+        };
+        let config = strict::to_toml(&experiment)?;
+        let model = SudokuModel::new(experiment.model)?;
+        let name = |ours: &str| {
+            model.authors_name(ours).ok_or_else(|| {
+                let place = format!("parameter `{ours}`");
+                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
+                    .hint("choose an experiment with a model as published")
+            })
+        };
+        let names = model.layout().entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
+        Ok(AuthorsModel { layout: model.layout().clone(), names, config })
+    }
+
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::workload(kind, request)
+    }
+
+    fn scaling_sizes(&self) -> &'static [usize] {
+        &[9]
+    }
+}

@@ -1,0 +1,226 @@
+//! `sheaf solve sudoku`: a puzzle typed, read or drawn at random, solved by 27 agents that each see nine cells of it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use sheaf_admm::train::file::io_error;
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::sudoku::csv;
+use sheaf_tasks::sudoku::evaluate::{Settling, settled_after};
+use sheaf_tasks::sudoku::generate::{Kind, draw};
+use sheaf_tasks::sudoku::text::{self, Puzzle};
+use sheaf_tasks::sudoku::weights::SudokuWeights;
+
+use super::story::Story;
+use crate::args::positive;
+use crate::commands::check_out;
+use crate::draw::{export, sudoku};
+use crate::progress::Waiting;
+use crate::report::Report;
+use crate::tasks::{Source, fresh_seed};
+
+const EXAMPLES: &str = "\
+Examples:
+  sheaf solve sudoku                                a fresh puzzle
+  sheaf solve sudoku --kind minimal --seed 5        a hard one, the same each time
+  sheaf solve sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
+  sheaf solve sudoku board.txt --animate            your own, iteration by iteration
+  sheaf solve sudoku test.csv --index 3             one of a file of puzzles
+  sheaf solve sudoku --out board.gif                an animation
+
+A board as text: nine lines of nine cells, `.` or 0 for a blank; frames of | + - are passed over.";
+
+/// What can be typed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SolveArgs {
+    /// A puzzle of 81 cells, a file with a board or with a puzzle in each line, or - for standard input.
+    /// Without one a fresh puzzle is drawn
+    #[arg(value_name = "PUZZLE|FILE|-")]
+    pub puzzle: Option<String>,
+    /// Which puzzle of a file with several, from 0
+    #[arg(long, value_name = "I", requires = "puzzle")]
+    pub index: Option<usize>,
+    /// What a fresh puzzle is like
+    #[arg(
+        long,
+        default_value = "mixed",
+        value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)),
+        conflicts_with = "puzzle"
+    )]
+    pub kind: String,
+    /// Seed of a fresh puzzle; a new one each time if not given
+    #[arg(long, conflicts_with = "puzzle")]
+    pub seed: Option<u64>,
+    /// Run exactly so many iterations instead of stopping when the agents have settled
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub iterations: Option<usize>,
+    /// Show the board filling in, iteration by iteration
+    #[arg(long)]
+    pub animate: bool,
+    /// Also write a picture (.png), an animation (.gif) or vectors (.svg, moving with --animate)
+    #[arg(long, value_name = "FILE.png|.gif|.svg")]
+    pub out: Option<PathBuf>,
+    /// Weights to use
+    #[arg(long, value_name = "FILE|builtin:sudoku", default_value = "builtin:sudoku")]
+    pub weights: String,
+}
+
+/// A puzzle to solve.
+#[derive(Debug)]
+pub struct Solve {
+    from: From,
+    index: Option<usize>,
+    iterations: Option<usize>,
+    animate: bool,
+    out: Option<PathBuf>,
+    weights: Source,
+}
+
+#[derive(Debug)]
+enum From {
+    Fresh { kind: Kind, seed: u64 },
+    Typed(String),
+    File(PathBuf),
+    StandardInput,
+}
+
+impl Solve {
+    /// Checks what was typed; with `json` nothing moves on the screen.
+    pub fn check(args: SolveArgs, json: bool) -> Result<Self> {
+        let from = match args.puzzle {
+            Some(text) if text == "-" => From::StandardInput,
+            Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
+                text::parse(&text, "puzzle")?;
+                From::Typed(text)
+            }
+            Some(path) => From::File(path.into()),
+            None => From::Fresh { kind: args.kind.parse()?, seed: args.seed.unwrap_or_else(fresh_seed) },
+        };
+        if let Some(out) = &args.out {
+            export::check_name(out)?;
+            check_out(out)?;
+        }
+        Ok(Self {
+            from,
+            index: args.index,
+            iterations: args.iterations,
+            animate: args.animate && !json,
+            out: args.out,
+            weights: Source::parse(&args.weights)?,
+        })
+    }
+
+    /// Reads or draws the puzzle, solves it, draws the boards.
+    pub fn run(&self) -> Result<Report> {
+        let SudokuWeights { experiment, model, params } = SudokuWeights::load(&self.weights.open()?)?;
+        let (title, puzzle) = self.puzzle()?;
+        let limit = self.iterations.unwrap_or(experiment.iterations.eval);
+        let waiting = Waiting::new("solving");
+        let start = Instant::now();
+        let trace = model.trace(&params, &puzzle.givens, limit);
+        let seconds = start.elapsed().as_secs_f64();
+        drop(waiting);
+        let settled = settled_after(&trace.z, model.state_len(), Settling::default());
+        let iterations = if self.iterations.is_some() { limit } else { settled.unwrap_or(limit) };
+        let story = Story {
+            title,
+            puzzle: &puzzle,
+            trace: &trace,
+            iterations,
+            asked: self.iterations.is_some(),
+            settled: settled.is_some_and(|after| after <= iterations),
+        };
+        if let Some(out) = &self.out {
+            let still = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) && !self.animate;
+            let first = if still { iterations - 1 } else { 0 };
+            sudoku::write(out, &puzzle.givens, &trace.boards[first..iterations])?;
+        }
+        if self.animate {
+            story.play()?;
+        }
+        let mut report = story.report(seconds);
+        if let From::Fresh { seed, kind } = self.from {
+            report.value("seed", seed).value("kind", kind.name());
+        }
+        if let Some(out) = &self.out {
+            report.written(out);
+        }
+        Ok(report)
+    }
+
+    /// The puzzle and what to call it.
+    fn puzzle(&self) -> Result<(String, Puzzle)> {
+        let (title, text) = match &self.from {
+            From::Fresh { kind, seed } => {
+                let drawn = draw(*kind, *seed, 0);
+                let title = format!("a fresh one (--kind {} --seed {seed})", kind.name());
+                let puzzle = text::check(drawn.puzzle, &title)?;
+                return Ok((title, puzzle));
+            }
+            From::Typed(text) => ("as typed".to_string(), text.clone()),
+            From::File(path) => {
+                let read = std::fs::read(path)
+                    .map_err(|e| io_error(path, "a readable file, or a puzzle of 81 cells", &e))?;
+                (path.display().to_string(), utf8(read, &path.display().to_string())?)
+            }
+            From::StandardInput => {
+                let (title, mut read) = ("standard input", Vec::new());
+                let told = std::io::stdin().lock().read_to_end(&mut read);
+                told.map_err(|e| io_error(Path::new(title), "a puzzle that can be read", &e))?;
+                (title.to_string(), utf8(read, title)?)
+            }
+        };
+        self.choose(title, &text)
+    }
+
+    /// The board a text shows, or one of its lines.
+    fn choose(&self, title: String, text: &str) -> Result<(String, Puzzle)> {
+        let board = text::parse(text, &title);
+        match (&board, self.index) {
+            (Ok(givens), None | Some(0)) => return Ok((title.clone(), text::check(*givens, &title)?)),
+            (Ok(_), Some(index)) => return Err(beyond(index, 1)),
+            _ => {}
+        }
+        // Whatever holds a field of 81 cells somewhere is a file of puzzles; anything else was meant as one board.
+        let boards =
+            |line: &str| line.split([',', ';', '\t', ' ']).any(|f| csv::parse_board(unquoted(f)).is_ok());
+        let lines: Vec<(usize, &str)> = text.lines().enumerate().filter(|(_, line)| boards(line)).collect();
+        if lines.is_empty() {
+            return Err(board.err().unwrap_or_else(|| beyond(0, 0)));
+        }
+        let index = self.index.unwrap_or(0);
+        let Some((number, line)) = lines.get(index) else { return Err(beyond(index, lines.len())) };
+        let title = format!("{title}, line {}", number + 1);
+        let fields = line.split([',', ';', '\t', ' ']).map(unquoted);
+        let givens = fields.filter_map(|f| csv::parse_board(f).ok()).next().unwrap_or([0; 81]);
+        let puzzle = text::check(givens, &title)?;
+        Ok((title, puzzle))
+    }
+}
+
+fn unquoted(field: &str) -> &str {
+    field.trim().trim_matches('"')
+}
+
+fn beyond(index: usize, count: usize) -> Error {
+    let want = match count {
+        0 | 1 => "0, for the one puzzle there".to_string(),
+        n => format!("0 to {}, for the {n} puzzles there", n - 1),
+    };
+    Error::new(ErrorKind::OutOfRange, "--index", want, index)
+}
+
+fn utf8(bytes: Vec<u8>, place: &str) -> Result<String> {
+    String::from_utf8(bytes).map_err(|_| {
+        Error::new(
+            ErrorKind::Malformed,
+            place,
+            "a board or a file of puzzles as text",
+            "bytes that are no text",
+        )
+    })
+}

@@ -1,0 +1,42 @@
+//! Trained Sudoku models: the one that ships with the program, and those in files.
+
+use sheaf_admm::train::{WeightsFile, WeightsMeta};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::experiment::SudokuExperiment;
+use super::model::SudokuModel;
+use crate::config::strict;
+
+/// The weights that ship: a file as `sheaf export --half` writes it.
+pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");
+
+/// A model with its numbers and where they come from.
+#[derive(Clone, Debug)]
+pub struct SudokuWeights {
+    /// The experiment that made them.
+    pub experiment: SudokuExperiment,
+    /// The model.
+    pub model: SudokuModel,
+    /// Its numbers.
+    pub params: Vec<f32>, // [model.layout().len()]
+}
+
+impl SudokuWeights {
+    /// The model in a weights file; every tensor is checked.
+    pub fn load(file: &WeightsFile) -> Result<Self> {
+        let WeightsMeta { task, config, .. } = file.about();
+        let place = file.tensors().place();
+        if task != "sudoku" {
+            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task sudoku", task));
+        }
+        let experiment: SudokuExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let model = SudokuModel::new(experiment.model.clone())?;
+        let params = file.params(model.layout())?;
+        Ok(Self { experiment, model, params })
+    }
+
+    /// The model that ships.
+    pub fn builtin() -> Result<Self> {
+        Self::load(&WeightsFile::parse("builtin:sudoku", BUILTIN)?)
+    }
+}
