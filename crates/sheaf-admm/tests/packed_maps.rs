@@ -123,17 +123,17 @@ fn check(case: &Case, seed: u64) {
     // Only differences along edges are ever lifted or multiplied: slots without an edge and padding are 0.
     let mut exchanged = rows.clone();
     for (y, s) in rows.chunks_exact(m).zip(exchanged.chunks_exact_mut(m)) {
-        ops[0].exchange(y, s);
+        ops[0].exchange(y, s).unwrap();
     }
     let lifted = ops.map(|op| {
         let mut g = vec![f64::NAN; n];
-        op.lift(&exchanged[..m], &mut g);
+        op.lift(&exchanged[..m], &mut g).unwrap();
         g
     });
     assert_same("lift", &lifted[1], &lifted[0]);
     let laplacian = ops.map(|op| {
         let (mut g, mut y, mut s) = (vec![f64::NAN; n], vec![f64::NAN; m], vec![f64::NAN; m]);
-        op.laplacian(&states[..n], &mut g, &mut y, &mut s);
+        op.laplacian(&states[..n], &mut g, &mut y, &mut s).unwrap();
         [g, s].concat()
     });
     assert_same("laplacian", &laplacian[1], &laplacian[0]);
@@ -141,11 +141,13 @@ fn check(case: &Case, seed: u64) {
     let zeros = |like: &[f64]| vec![0.0; like.len()];
     let (mut base, mut a, mut b) = (zeros(&case.base), zeros(&case.a), zeros(&case.b));
     let grad = LowRankGrad { base: &mut base, a: &mut a, b: &mut b, gate: None };
-    MapsGrad::LowRank(grad).add_outers(sheaf, ops[0].maps(), 0.6, terms, &exchanged, &states);
+    MapsGrad::LowRank(grad).add_outers(sheaf, ops[0].maps(), 0.6, terms, &exchanged, &states).unwrap();
     let shape = PackedLowRank::<f64>::shape(sheaf, case.rank).unwrap();
     let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
     let mut d_stacks = vec![0.0; case.groups.views().len() * stack];
-    MapsGrad::Packed(&mut d_stacks).add_outers(sheaf, ops[1].maps(), 0.6, terms, &exchanged, &states);
+    MapsGrad::Packed(&mut d_stacks)
+        .add_outers(sheaf, ops[1].maps(), 0.6, terms, &exchanged, &states)
+        .unwrap();
     let (mut d_base, mut d_a, mut d_b) = (zeros(&case.base), zeros(&case.a), zeros(&case.b));
     let (wide_a, wide_b) = (shape.m() * shape.d_e, shape.m() * shape.d_v);
     for (local, &view) in case.groups.views().iter().enumerate() {

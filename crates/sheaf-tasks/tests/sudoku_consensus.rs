@@ -2,7 +2,7 @@
 
 use sheaf_admm::sheaf::{AgentGraph, LowRank, LowRankGrad, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::Penalty;
-use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad};
+use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, ZUpdate};
 use sheaf_tasks::sudoku::model::Cayley;
 use sheaf_tasks::sudoku::model::consensus::{Consensus, Kept, Scalars, Work};
 use sheaf_tasks::sudoku::model::low_rank::{self, LowRankDims, LowRankTile};
@@ -98,6 +98,7 @@ fn by_tiles(case: &Case, steps: usize, low_rank: bool) -> Answer {
 
 /// The general solver, board by board.
 fn by_states(case: &Case, cg: Cg<f64>, low_rank: bool) -> Answer {
+    let cg = ZUpdate::Cg(cg);
     let sheaf = Sheaf::uniform(&AgentGraph::sudoku(), D_V, case.d_e).unwrap();
     let mut stack = vec![0.0; D_V * sheaf.as_uniform().unwrap().ld];
     Sheaf::pack_stack(&case.maps, D_V, &mut stack).unwrap();

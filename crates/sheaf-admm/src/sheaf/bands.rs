@@ -65,7 +65,7 @@ pub(super) struct Bands<'a, T> {
 }
 
 impl<T: Real> Bands<'_, T> {
-    /// q = gamma·L p + shift·p; see [`SheafOp::sweep`](super::SheafOp::sweep).
+    /// q = gamma·L p + shift·p; as the sweep of the products asks for it.
     #[inline]
     pub fn sweep(
         &self,

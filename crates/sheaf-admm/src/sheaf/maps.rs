@@ -10,11 +10,11 @@
 //! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | any low-rank maps; the reference |
 //! | [`Maps::Packed`] | the same on one base, without gates, packed for its kernels | MNIST |
 //!
-//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding must be
-//! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`](super::compose_low_rank) leave it.
+//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding may hold
+//! anything: no product reads it.
 
 use super::{PackedLowRank, Sheaf, Uniform};
-use crate::error::check_len;
+use crate::error::{check_finite, check_len};
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::stack::{BAND, Table};
 use crate::{Error, ErrorKind, Real, Result};
@@ -90,6 +90,32 @@ impl<T: Real> Maps<'_, T> {
         }
     }
 
+    /// Checks that every number of the maps is finite. One pass over them; padding does not count.
+    pub fn check_finite(&self, sheaf: &Sheaf) -> Result<()> {
+        match self {
+            Self::Shared(stacks) | Self::Table { stacks, .. } => {
+                let Uniform { d_e, slots, ld, .. } = need_uniform(sheaf)?;
+                check_columns(stacks, ld, slots * d_e, 0)
+            }
+            Self::PerAgent(stacks) => (0..sheaf.agents()).try_for_each(|i| {
+                let (start, end) = (sheaf.stack_offsets[i], sheaf.stack_offsets[i + 1]);
+                let (ld, used) = (sheaf.row_offsets[i + 1] - sheaf.row_offsets[i], sheaf.slot_rows(i));
+                check_columns(&stacks[start..end], ld, used.last().copied().unwrap_or(0), start)
+            }),
+            Self::LowRank(low) => {
+                check_finite("base maps", low.base)?;
+                check_finite("factors A", low.a)?;
+                check_finite("factors B", low.b)?;
+                check_finite("scale of low-rank maps", &[low.scale])?;
+                check_finite("gates", low.gate.unwrap_or_default())
+            }
+            Self::Packed(low) => {
+                check_finite("packed base", low.base)?;
+                check_finite("packed views", low.views)
+            }
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Shared(_) => "shared",
@@ -101,14 +127,13 @@ impl<T: Real> Maps<'_, T> {
     }
 
     /// y_i = F_i z_i for every agent. Overwrites `y`.
-    pub fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+    pub(super) fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
         if sheaf.row_len() == 0 {
             return;
         }
         match self {
             Self::Shared(stack) => {
-                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-                let n = sheaf.agents();
+                let (Uniform { d_v, ld, .. }, n) = (valid_uniform(sheaf), sheaf.agents());
                 gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
             }
             Self::Table { stacks, index, order, .. } => {
@@ -125,16 +150,17 @@ impl<T: Real> Maps<'_, T> {
     }
 
     /// g_i = F_iᵀ s_i for every agent. Overwrites `g`. The adjoint of [`project`](Self::project).
-    pub fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+    pub(super) fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
         if sheaf.row_len() == 0 {
             g.fill(T::ZERO);
             return;
         }
         match self {
             Self::Shared(stack) => {
-                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-                let n = sheaf.agents();
-                gemm(g, Mat::new(s, n, ld), Mat::new(stack, d_v, ld).t(), T::ONE, T::ZERO);
+                let (Uniform { d_v, d_e, slots, ld }, n) = (valid_uniform(sheaf), sheaf.agents());
+                let (s, stack) =
+                    (Mat::strided(s, n, slots * d_e, ld), Mat::strided(stack, d_v, slots * d_e, ld));
+                gemm(g, s, stack.t(), T::ONE, T::ZERO);
             }
             Self::Table { stacks, index, .. } => T::lift_table(table(sheaf, index, &[]), stacks, s, g),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
@@ -150,6 +176,17 @@ impl<T: Real> Maps<'_, T> {
     }
 }
 
+/// Checks the used rows of every column; `start` is where the columns start in what errors call the stacks.
+fn check_columns<T: Real>(stacks: &[T], ld: usize, used: usize, start: usize) -> Result<()> {
+    for (column, rows) in stacks.chunks_exact(ld.max(1)).enumerate() {
+        if let Some(row) = rows[..used.min(ld)].iter().position(|f| !f.is_finite()) {
+            let place = format!("stacks[{}]", start + column * ld + row);
+            return Err(Error::new(ErrorKind::NotFinite, place, "a finite number", rows[row]));
+        }
+    }
+    Ok(())
+}
+
 /// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes. An agent
 /// without edges has no rows, which the kernels do not take.
 pub(super) fn each_agent(
@@ -159,15 +196,23 @@ pub(super) fn each_agent(
     for i in 0..sheaf.agents() {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
-        let one = Table { d_v: states.len(), ld: rows.len(), rows: rows.len(), index: &[0], order: &[] };
+        let used = sheaf.slot_rows(i).last().copied().unwrap_or(0);
+        let one = Table { d_v: states.len(), ld: rows.len(), rows: used, index: &[0], order: &[] };
         f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
     }
 }
 
 /// The kernel's view of a uniform sheaf.
 pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Table<'a> {
-    let Uniform { d_v, d_e, slots, ld } = sheaf.uniform.expect("validated");
+    let Uniform { d_v, d_e, slots, ld } = valid_uniform(sheaf);
     Table { d_v, ld, rows: slots * d_e, index, order }
+}
+
+/// The sizes of a sheaf that was found uniform when the maps were checked.
+#[inline]
+pub(super) fn valid_uniform(sheaf: &Sheaf) -> Uniform {
+    debug_assert!(sheaf.uniform.is_some(), "checked with the maps");
+    sheaf.uniform.unwrap_or(Uniform { d_v: 1, d_e: 0, slots: 0, ld: 1 })
 }
 
 pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
@@ -264,7 +309,7 @@ impl<T: Real> LowRank<'_, T> {
     }
 
     fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
-        let u = sheaf.uniform.expect("validated");
+        let u = valid_uniform(sheaf);
         for ((&view, z), y) in self.index.iter().zip(z.chunks_exact(u.d_v)).zip(y.chunks_exact_mut(u.ld)) {
             for slot in 0..u.slots {
                 let (base, a, b, factor) = self.slot(u, view as usize, slot);
@@ -284,7 +329,7 @@ impl<T: Real> LowRank<'_, T> {
     }
 
     fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
-        let u = sheaf.uniform.expect("validated");
+        let u = valid_uniform(sheaf);
         for ((&view, s), g) in self.index.iter().zip(s.chunks_exact(u.ld)).zip(g.chunks_exact_mut(u.d_v)) {
             g.fill(T::ZERO);
             for slot in 0..u.slots {

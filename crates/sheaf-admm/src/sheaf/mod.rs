@@ -18,15 +18,16 @@ pub mod grid;
 pub mod init;
 mod maps;
 mod maps_grad;
+mod operator;
 mod packed;
 
 pub(crate) use bands::{Given, Made};
-pub use coboundary::SheafOp;
 pub use compose::{compose_low_rank, compose_low_rank_vjp};
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
 pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
+pub use operator::SheafOp;
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
 use crate::linalg::exchange::{Partners, SlotRows};

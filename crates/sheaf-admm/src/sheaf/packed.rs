@@ -18,7 +18,7 @@
 //! | dF | `[d_v, ld]`, a stack |
 
 use super::Sheaf;
-use super::maps::{check_index, count_views, need_uniform};
+use super::maps::{check_index, count_views, need_uniform, valid_uniform};
 use crate::error::check_len;
 use crate::linalg::low_rank::{self, Grouped, LowRankShape};
 use crate::linalg::simd::{fma, kernel};
@@ -135,7 +135,7 @@ impl<T: Real> PackedLowRank<'_, T> {
     }
 
     fn valid_shape(&self, sheaf: &Sheaf) -> LowRankShape {
-        let u = sheaf.as_uniform().expect("validated");
+        let u = valid_uniform(sheaf);
         LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank: self.rank, ld: u.ld }
     }
 

@@ -26,6 +26,7 @@
 
 use std::ops::Range;
 
+use super::cg_memory::{Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
 use crate::linalg::vector::{axpy, cg_update, dot, scale_shift, sub, xpby_into};
@@ -125,12 +126,12 @@ impl<T: Real> Cg<T> {
     }
 
     /// Scratch of a forward solve.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub fn forward(
+    pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -146,69 +147,6 @@ impl<T: Real> Cg<T> {
         system.finish(w, z);
         Ok(report)
     }
-}
-
-/// Vectors of a running solve.
-pub(super) struct Work<'s, T> {
-    pub r: &'s mut [T],      // [states]
-    pub p: &'s mut [T],      // [states]
-    pub p_prev: &'s mut [T], // [states]
-    pub q: &'s mut [T],      // [states]
-    pub tmp: &'s mut [T],    // [states]
-    pub y: &'s mut [T],      // [rows]
-    pub s: &'s mut [T],      // [rows]
-}
-
-impl<'s, T: Real> Work<'s, T> {
-    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they start
-    /// on a cache line when the scratch does.
-    pub(super) fn carve(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> (Self, &'s mut [T]) {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (y, rest) = scratch.split_at_mut(m);
-        let (s, rest) = rest.split_at_mut(m);
-        let (r, rest) = rest.split_at_mut(n);
-        let (p, rest) = rest.split_at_mut(n);
-        let (p_prev, rest) = rest.split_at_mut(n);
-        let (q, rest) = rest.split_at_mut(n);
-        let (tmp, rest) = rest.split_at_mut(n);
-        (Self { r, p, p_prev, q, tmp, y, s }, &mut rest[..n])
-    }
-}
-
-impl<T> Work<'_, T> {
-    /// The same vectors for a shorter while.
-    pub(super) fn reborrow(&mut self) -> Work<'_, T> {
-        let Work { r, p, p_prev, q, tmp, y, s } = self;
-        Work { r, p, p_prev, q, tmp, y, s }
-    }
-}
-
-/// Places where the steps of a solve are written down for its adjoint: the vectors of [`Work`] move there one by one.
-pub(super) struct Places<'s, T> {
-    pub start: &'s mut [T], // [rows], the exchanged residuals of the start
-    pub rows: std::slice::ChunksExactMut<'s, T>, // of [rows]: e(p) of each step
-    pub ps: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub qs: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub scalars: std::slice::ChunksExactMut<'s, T>, // of 5
-}
-
-impl<'s, T: Real> Places<'s, T> {
-    /// The next step's vectors take their places.
-    fn install(&mut self, work: &mut Work<'s, T>) {
-        if let (Some(p), Some(q), Some(s)) = (self.ps.next(), self.qs.next(), self.rows.next()) {
-            (work.p, work.q, work.s) = (p, q, s);
-        }
-    }
-}
-
-/// The scalars of one step.
-#[derive(Clone, Copy)]
-pub(super) struct Scalars<T> {
-    pub a: T,
-    pub b: T,
-    pub c: T,
-    pub c_next: T,
-    pub s: T,
 }
 
 /// A = γ·S L S + diag(shift) and what surrounds it.
@@ -245,10 +183,10 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     /// out = S L S p without shift; leaves the exchanged residuals in `s`.
     pub(super) fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
         match self.half {
-            None => self.op.laplacian(p, out, y, s),
+            None => self.op.raw().laplacian(p, out, y, s),
             Some(half) => {
                 multiply_into(tmp, half, p);
-                self.op.laplacian(tmp, out, y, s);
+                self.op.raw().laplacian(tmp, out, y, s);
                 out.iter_mut().zip(half).for_each(|(o, &h)| *o *= h);
             }
         }
@@ -286,14 +224,14 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
             (Agreement::Soft { .. }, start) => {
                 let from = if start == CgStart::Warm { z_prev } else { w };
                 let input = Made { to: x, make: |part, x: &mut [T]| x.copy_from_slice(&from[part]) };
-                self.op.sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
+                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
                 if start == CgStart::Warm {
                     self.add_shifted_difference(r, w, z_prev);
                 }
             }
             (Agreement::Hard, CgStart::Published) => {
                 sub(x, w, z_prev);
-                self.op.laplacian(z_prev, r, y, s);
+                self.op.raw().laplacian(z_prev, r, y, s);
                 if let Some(half) = self.half {
                     x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
                     r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
@@ -302,7 +240,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
             }
             (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
                 x.fill(T::ZERO);
-                self.op.laplacian(w, r, y, s);
+                self.op.raw().laplacian(w, r, y, s);
                 if let Some(half) = self.half {
                     r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
                 }
@@ -331,7 +269,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                 self.add_shifted_difference(q, w, tmp);
             }
             Agreement::Hard => {
-                self.op.laplacian(w, q, y, s);
+                self.op.raw().laplacian(w, q, y, s);
                 if let Some(half) = self.half {
                     q.iter_mut().zip(half).for_each(|(q, &h)| *q *= h);
                 }
@@ -351,7 +289,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
             let mut along = T::ZERO;
             let sum = |_, p: &[T], q: &[T]| along += dot(p, q);
-            self.op.sweep(self.gamma, shift, Made { to: p, make }, q, y, s, keep, sum);
+            self.op.raw().sweep(self.gamma, shift, Made { to: p, make }, q, y, s, keep, sum);
             return along;
         }
         make(0..p.len(), p);

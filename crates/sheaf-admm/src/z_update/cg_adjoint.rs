@@ -17,7 +17,8 @@
 
 use std::ops::Range;
 
-use super::cg::{Cg, CgStart, Places, Scalars, System, Work, multiply_into};
+use super::cg::{Cg, CgStart, System, multiply_into};
+use super::cg_memory::{Pairs, Steps, Work};
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
 use crate::sheaf::{Given, Made, SheafOp, pad};
@@ -26,7 +27,7 @@ use crate::{Real, Result};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         // A limit of steps of any size is allowed: only the adjoint needs memory for it.
         let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
@@ -34,13 +35,13 @@ impl<T: Real> Cg<T> {
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
-    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         pad(t.saturating_mul(2 * n + m + 5).saturating_add(n + m + 1))
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
-    pub fn forward_keeping(
+    pub(super) fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -60,7 +61,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -78,7 +79,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
-    pub fn vjp_kept(
+    pub(super) fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -107,7 +108,7 @@ impl<T: Real> Cg<T> {
             (Steps::carve(self, op, replayed).0, report.steps)
         } else {
             let (steps, count) = Steps::carve(self, op, kept);
-            (steps, count.to_f64() as usize)
+            (steps, (count.to_f64() as usize).min(max))
         };
         let pairs = Pairs { steps, count, e_dq, d_qs };
         let second = count.max(1);
@@ -115,56 +116,10 @@ impl<T: Real> Cg<T> {
             system.reverse(pairs, w, z_prev, x, d_z, d_w, d_z_prev, grad, &mut work, rest);
         let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
         let first = count + 1;
-        grad.maps.add_outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n]);
-        grad.maps.add_outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n]);
+        grad.maps.outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n]);
+        grad.maps.outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n]);
         Ok(())
     }
-}
-
-/// The steps of a solve.
-struct Steps<'s, T> {
-    rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
-    ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
-    qs: &'s mut [T],      // [max, states]
-    scalars: &'s mut [T], // [max, 5]
-}
-
-impl<'s, T: Real> Steps<'s, T> {
-    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
-    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
-        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
-        let (rows, rest) = kept.split_at_mut((max + 1) * m);
-        let (ps, rest) = rest.split_at_mut((max + 1) * n);
-        let (qs, rest) = rest.split_at_mut(max * n);
-        let (scalars, rest) = rest.split_at_mut(5 * max);
-        (Self { rows, ps, qs, scalars }, &mut rest[0])
-    }
-
-    /// Where a running solve writes them.
-    fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (start, rows) = self.rows.split_at_mut(m);
-        Places {
-            start,
-            rows: rows.chunks_exact_mut(m.max(1)),
-            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
-            qs: self.qs.chunks_exact_mut(n.max(1)),
-            scalars: self.scalars.chunks_exact_mut(5),
-        }
-    }
-
-    fn scalars(&self, t: usize) -> Scalars<T> {
-        let k = &self.scalars[5 * t..][..5];
-        Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
-    }
-}
-
-/// The pairs of all products, as the head of the module lays them out.
-struct Pairs<'s, T> {
-    steps: Steps<'s, T>,
-    count: usize,
-    e_dq: &'s mut [T], // [max + 1, rows]
-    d_qs: &'s mut [T], // [max + 1, states]
 }
 
 impl<T: Real> System<'_, '_, T> {
@@ -241,8 +196,8 @@ impl<T: Real> System<'_, '_, T> {
         self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
-            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
-            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n)) {
+            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n.max(1));
+            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n.max(1))) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);
             }
             self.half_to_rho(half, d_half, grad.rho);
@@ -268,7 +223,7 @@ impl<T: Real> System<'_, '_, T> {
         };
         if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
             let after = |part, _: &[T], a_dq: &[T]| sum(part, a_dq);
-            self.op.sweep(self.gamma, shift, Given(d_q), a_dq, work.y, e_dq, true, after);
+            self.op.raw().sweep(self.gamma, shift, Given(d_q), a_dq, work.y, e_dq, true, after);
         } else {
             self.apply(d_q, a_dq, work.y, e_dq, work.tmp);
             sum(0..d_q.len(), a_dq);
@@ -353,7 +308,7 @@ impl<T: Real> System<'_, '_, T> {
             None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
         };
         let input = Made { to: d_q, make };
-        self.op.sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
+        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
                 // r_0 = −γ L w, start = w
@@ -402,7 +357,7 @@ impl<T: Real> System<'_, '_, T> {
     /// d_S of r_0 = S L y: r̄_0 ∘ L y.
     fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
         if self.half.is_some() {
-            self.op.laplacian(y, work.tmp, work.y, work.s);
+            self.op.raw().laplacian(y, work.tmp, work.y, work.s);
             for k in 0..y.len() {
                 d_half[k] += d_r[k] * work.tmp[k];
             }

@@ -125,7 +125,8 @@ impl<T: Real> EdgeCg<T> {
         for t in (0..steps).rev() {
             let (p, q) = (&history.p[t * len..][..len], &history.q[t * len..][..len]);
             let r_next = &history.r[(t + 1) * len..][..len];
-            let &[a, b, c, c_next, s] = &history.scalars[t * SCALARS..][..SCALARS] else { unreachable!() };
+            let k = &history.scalars[t * SCALARS..][..SCALARS];
+            let (a, b, c, c_next, s) = (k[0], k[1], k[2], k[3], k[4]);
             let below = c + self.guard;
             add(d_r, d_p);
             let d_b = dot(d_p, p);

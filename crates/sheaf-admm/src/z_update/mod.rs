@@ -16,6 +16,7 @@
 
 mod cg;
 mod cg_adjoint;
+mod cg_memory;
 mod descend;
 mod descent;
 mod edge_cg;

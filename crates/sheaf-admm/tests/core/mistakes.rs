@@ -1,13 +1,17 @@
 //! Calls that a user can make at any time, with sizes and numbers that make no sense: typed errors, never a panic.
 
-use sheaf_admm::ErrorKind::{OutOfRange, Shape, Unsupported};
-use sheaf_admm::admm::{Mode, Options, Problem, Start, Workspace};
+use sheaf_admm::ErrorKind::{NotFinite, OutOfRange, Shape, Unsupported};
+use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{
     AgentGraph, Connectivity, LowRank, LowRankGrad, Maps, MapsGrad, Sheaf, SheafOp, compose_low_rank,
     compose_low_rank_vjp, grid::grid_edges,
 };
-use sheaf_admm::x_update::{Coefficient, Curvature, Diagonal, Equality, Objective, Penalty, Qp};
-use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, Exact, ZUpdate};
+use sheaf_admm::x_update::{
+    Coefficient, Curvature, Diagonal, Equality, Objective, ObjectiveGrad, Penalty, Qp,
+};
+use sheaf_admm::z_update::{
+    Agreement, Cg, ConsensusGrad, Descent, EdgeMethod, EdgeSpace, Exact, Stop, ZUpdate,
+};
 
 use crate::errors::assert_kind;
 
@@ -72,6 +76,47 @@ fn packing_a_stack_asks_for_whole_rows_and_room() {
     assert_eq!(rows, [1.0; 6]);
 }
 
+#[test]
+fn operators_refuse_vectors_of_other_lengths() {
+    let pair = Pair::new();
+    let op = SheafOp::new(&pair.sheaf, Maps::Shared(&pair.stacks)).expect("fits");
+    let (n, m, e) = (pair.sheaf.state_len(), pair.sheaf.row_len(), pair.sheaf.edge_len());
+    let (z, mut g, mut y, mut s, mut r) =
+        (vec![1.0; n], vec![0.0; n], vec![0.0; m], vec![0.0; m], vec![0.0; e]);
+    let short = |v: &[f64]| v[1..].to_vec();
+    op.laplacian(&z, &mut g, &mut y, &mut s).expect("fits");
+    assert_kind(op.laplacian(&short(&z), &mut g, &mut y, &mut s), Shape, "laplacian: z");
+    assert_kind(op.laplacian(&z, &mut short(&g), &mut y, &mut s), Shape, "laplacian: g");
+    assert_kind(op.laplacian(&z, &mut g, &mut short(&y), &mut s), Shape, "laplacian: scratch");
+    assert_kind(op.laplacian(&z, &mut g, &mut y, &mut short(&s)), Shape, "laplacian: s");
+    assert_kind(op.project(&short(&z), &mut y), Shape, "project: z");
+    assert_kind(op.project(&z, &mut []), Shape, "project: y");
+    assert_kind(op.lift(&short(&s), &mut g), Shape, "lift: s");
+    assert_kind(op.exchange(&y, &mut short(&s)), Shape, "exchange: s");
+    assert_kind(op.difference(&y, &mut []), Shape, "difference: r");
+    assert_kind(op.spread(&[], &mut s), Shape, "spread: r");
+    assert_kind(op.coboundary(&z, &mut r, &mut short(&y)), Shape, "coboundary: scratch");
+    assert_kind(op.coboundary_t(&r, &mut short(&g), &mut y), Shape, "coboundary_t: g");
+    assert_kind(op.energy(&z, &mut [], &mut y), Shape, "energy");
+    assert_kind(op.consistency(&short(&z), &mut r, &mut y), Shape, "consistency: z");
+    let mut d_stack = vec![0.0; pair.stacks.len()];
+    let pairs = (vec![0.0; 2 * m], vec![0.0; 2 * n]);
+    let mut d_maps = MapsGrad::Shared(&mut d_stack);
+    op.add_pair(&mut d_maps, 1.0, &pairs.0, &pairs.1).expect("fits");
+    assert_kind(op.add_pair(&mut d_maps, 1.0, &pairs.0[1..], &pairs.1), Shape, "rows");
+    assert_kind(op.add_pair(&mut d_maps, 1.0, &pairs.0, &pairs.1[1..]), Shape, "states");
+    assert_kind(op.add_pair(&mut MapsGrad::Table(&mut []), 1.0, &pairs.0, &pairs.1), Unsupported, "maps");
+}
+
+#[test]
+fn maps_with_numbers_that_are_not_finite_are_found_where_they_count() {
+    let (mut pair, z_update) = (Pair::new(), cg(2));
+    pair.stacks[7] = f64::NAN;
+    pair.problem(&z_update).validate().expect("padding may hold anything");
+    pair.stacks[16] = f64::INFINITY;
+    assert_kind(pair.problem(&z_update).validate(), NotFinite, "stacks[16]");
+}
+
 /// Two agents of stalk 2 that share one number, and everything to solve with.
 struct Pair {
     sheaf: Sheaf,
@@ -128,6 +173,42 @@ fn a_tape_or_scratch_beyond_all_memory_is_refused_by_the_solve() {
         let options = Options::fixed(if steps == 3 { iterations } else { 0 });
         if steps == 3 {
             assert_kind(problem.solve(Start::Zeros, &options, &mut ws, &mut ()), Shape, "workspace");
+        }
+    }
+}
+
+#[test]
+fn a_problem_without_agents_is_solved_and_differentiated() {
+    let graph = AgentGraph::from_edges(0, &[]).expect("nobody");
+    let sheaf = Sheaf::uniform(&graph, 2, 1).expect("sizes are positive");
+    let mut solvers = Vec::new();
+    for agreement in [Agreement::Hard, Agreement::Soft { gamma: 1.0 }] {
+        solvers.push(ZUpdate::Cg(Cg::published(agreement, 2)));
+        solvers.push(ZUpdate::Descent(Descent::nesterov(agreement, 0.1, 2)));
+        solvers.push(ZUpdate::Exact(Exact::new(&sheaf, agreement)));
+        let (method, stop) = (EdgeMethod::Cg { guard: 1e-8 }, Stop::Steps(2));
+        solvers.push(ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true }));
+    }
+    for z_update in &solvers {
+        for maps in [Maps::PerAgent(&[]), Maps::Shared(&[])] {
+            let Ok(op) = SheafOp::new(&sheaf, maps) else { continue };
+            let objective = Objective::Diagonal(Diagonal::new(&[], &[]));
+            for rho in [Penalty::Scalar(1.0), Penalty::PerAgent(&[])] {
+                let problem = Problem { op, objective: objective.clone(), z_update, rho, relax: 1.0 };
+                problem.validate().expect("nothing is wrong");
+                let mut ws = Workspace::new(&problem, Mode::Differentiate { iterations: 2 });
+                problem.solve(Start::At(&[]), &Options::fixed(2), &mut ws, &mut ()).expect("nothing to do");
+                let mut grads = Gradients {
+                    objective: &mut ObjectiveGrad::None,
+                    maps: &mut MapsGrad::None,
+                    rho: &mut vec![0.0; rho.grad_len(0)],
+                    gamma: &mut 0.0,
+                    eta: &mut 0.0,
+                    start: &mut [],
+                };
+                let seeds = Seeds { d_x: &[], d_z: None, d_u: None };
+                problem.reverse(Adjoint::Unrolled, &seeds, &mut grads, &mut ws).expect("nothing to do");
+            }
         }
     }
 }
