@@ -5,6 +5,8 @@ use sheaf_admm::train::{AdamW, TrainOptions, Trainable, clip_global_norm, ema_up
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask};
 use sheaf_tasks::baselines::cnn::{CnnClassifier, CnnModel};
+use sheaf_tasks::config::{StrictConfig, strict};
+use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::evaluate::{Agents, Classifier, EvalOptions, evaluate, evaluate_with};
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
 use sheaf_tasks::mnist::model::MnistModel;
@@ -16,10 +18,23 @@ use crate::tasks::{BenchRequest, Workload, no_hot_path};
 
 const SEED: u64 = 1;
 
+/// The experiment whose model is measured.
+fn experiment<E: StrictConfig>(request: &BenchRequest) -> Result<E> {
+    request.experiment.as_deref().map_or_else(|| Ok(E::default()), |path| strict::read(path, &[]))
+}
+
+/// Drawn pictures, of as many classes as the model knows.
+fn pictures(count: usize, size: usize, classes: usize) -> Result<ImageSet> {
+    let mut set = pen::digits(count, size, SEED)?;
+    set.classes = set.classes.min(classes);
+    set.labels.iter_mut().for_each(|label| *label %= set.classes as u8);
+    Ok(set)
+}
+
 /// The agents at work.
 pub(super) fn agents(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
     let size = request.size.unwrap_or(fit::SIDE);
-    let mut experiment = MnistExperiment::default();
+    let mut experiment: MnistExperiment = experiment(request)?;
     let usual =
         if kind == BenchKind::Train { experiment.iterations.train } else { experiment.iterations.eval };
     let k = request.iterations.unwrap_or(usual);
@@ -28,14 +43,14 @@ pub(super) fn agents(kind: BenchKind, request: &BenchRequest) -> Result<Workload
     let model = MnistModel::new(experiment.model.clone())?;
     let agents = model.board(size, size)?.sheaf.agents();
     // How long a solve takes does not depend on what was learned.
-    let (params, set) = (model.init::<f32>(SEED), pen::digits(batch, size, SEED)?);
+    let (params, set) = (model.init::<f32>(SEED), pictures(batch, size, experiment.model.classes)?);
     let options = EvalOptions { iterations: k, shift: Shift::None, draws: 1, seed: 0 };
     let (threads, round): (_, Box<dyn FnMut() -> Result<()>>) = match kind {
         BenchKind::Train => {
             experiment.train.batch = batch;
             experiment.iterations.train = k;
             let options = experiment.train.options()?;
-            let task = MnistTask::with_sets(experiment, pen::digits(4 * batch, size, SEED)?, set)?;
+            let task = MnistTask::with_sets(experiment, pictures(4 * batch, size, model.classes())?, set)?;
             (None, Box::new(updates(task, options)))
         }
         BenchKind::Eval => {
@@ -67,13 +82,13 @@ pub(super) fn network(kind: BenchKind, request: &BenchRequest) -> Result<Workloa
         return Err(no_hot_path("mnist-cnn"));
     }
     let (batch, size) = (request.batch.unwrap_or(128), request.size.unwrap_or(fit::SIDE));
-    let mut experiment = CnnExperiment::default();
+    let mut experiment: CnnExperiment = experiment(request)?;
     let model = CnnModel::new(experiment.model.clone())?;
-    let (params, set) = (model.init::<f32>(SEED), pen::digits(batch, size, SEED)?);
+    let (params, set) = (model.init::<f32>(SEED), pictures(batch, size, experiment.model.classes)?);
     let round: Box<dyn FnMut() -> Result<()>> = if kind == BenchKind::Train {
         experiment.train.batch = batch;
         let options = experiment.train.options()?;
-        let task = CnnTask::with_sets(experiment, pen::digits(4 * batch, size, SEED)?, set)?;
+        let task = CnnTask::with_sets(experiment, pictures(4 * batch, size, model.config().classes)?, set)?;
         Box::new(updates(task, options))
     } else {
         let options = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
