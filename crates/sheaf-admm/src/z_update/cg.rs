@@ -26,9 +26,10 @@
 
 use std::ops::Range;
 
+use super::cg_work::{Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
-use crate::linalg::vector::{axpy, cg_update, dot, scale_shift, sub, xpby_into};
+use crate::linalg::vector::{cg_update, dot, scale_shift, xpby_into};
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
@@ -148,69 +149,6 @@ impl<T: Real> Cg<T> {
     }
 }
 
-/// Vectors of a running solve.
-pub(super) struct Work<'s, T> {
-    pub r: &'s mut [T],      // [states]
-    pub p: &'s mut [T],      // [states]
-    pub p_prev: &'s mut [T], // [states]
-    pub q: &'s mut [T],      // [states]
-    pub tmp: &'s mut [T],    // [states]
-    pub y: &'s mut [T],      // [rows]
-    pub s: &'s mut [T],      // [rows]
-}
-
-impl<'s, T: Real> Work<'s, T> {
-    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they start
-    /// on a cache line when the scratch does.
-    pub(super) fn carve(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> (Self, &'s mut [T]) {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (y, rest) = scratch.split_at_mut(m);
-        let (s, rest) = rest.split_at_mut(m);
-        let (r, rest) = rest.split_at_mut(n);
-        let (p, rest) = rest.split_at_mut(n);
-        let (p_prev, rest) = rest.split_at_mut(n);
-        let (q, rest) = rest.split_at_mut(n);
-        let (tmp, rest) = rest.split_at_mut(n);
-        (Self { r, p, p_prev, q, tmp, y, s }, &mut rest[..n])
-    }
-}
-
-impl<T> Work<'_, T> {
-    /// The same vectors for a shorter while.
-    pub(super) fn reborrow(&mut self) -> Work<'_, T> {
-        let Work { r, p, p_prev, q, tmp, y, s } = self;
-        Work { r, p, p_prev, q, tmp, y, s }
-    }
-}
-
-/// Places where the steps of a solve are written down for its adjoint: the vectors of [`Work`] move there one by one.
-pub(super) struct Places<'s, T> {
-    pub start: &'s mut [T], // [rows], the exchanged residuals of the start
-    pub rows: std::slice::ChunksExactMut<'s, T>, // of [rows]: e(p) of each step
-    pub ps: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub qs: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub scalars: std::slice::ChunksExactMut<'s, T>, // of 5
-}
-
-impl<'s, T: Real> Places<'s, T> {
-    /// The next step's vectors take their places.
-    fn install(&mut self, work: &mut Work<'s, T>) {
-        if let (Some(p), Some(q), Some(s)) = (self.ps.next(), self.qs.next(), self.rows.next()) {
-            (work.p, work.q, work.s) = (p, q, s);
-        }
-    }
-}
-
-/// The scalars of one step.
-#[derive(Clone, Copy)]
-pub(super) struct Scalars<T> {
-    pub a: T,
-    pub b: T,
-    pub c: T,
-    pub c_next: T,
-    pub s: T,
-}
-
 /// A = γ·S L S + diag(shift) and what surrounds it.
 pub(super) struct System<'a, 's, T> {
     pub cfg: &'a Cg<T>,
@@ -265,58 +203,6 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                     scale_shift(&mut q[range.clone()], self.gamma, shift, &p[range]);
                 }
             }
-        }
-    }
-
-    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
-    fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
-        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-            let rho = self.shift.of(i);
-            for k in range[0]..range[1] {
-                out[k] += rho * (a[k] - b[k]);
-            }
-        }
-    }
-
-    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
-    /// never formed. Returns with the exchanged residuals of the product in `work.s`, where they are kept.
-    fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>, keep: bool) {
-        let Work { r, y, s, .. } = work;
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, start) => {
-                let from = if start == CgStart::Warm { z_prev } else { w };
-                let input = Made { to: x, make: |part, x: &mut [T]| x.copy_from_slice(&from[part]) };
-                self.op.sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
-                if start == CgStart::Warm {
-                    self.add_shifted_difference(r, w, z_prev);
-                }
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                sub(x, w, z_prev);
-                self.op.laplacian(z_prev, r, y, s);
-                if let Some(half) = self.half {
-                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-                axpy(r, -self.cfg.tikhonov, x);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                x.fill(T::ZERO);
-                self.op.laplacian(w, r, y, s);
-                if let Some(half) = self.half {
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-            }
-        }
-    }
-
-    /// Turns the solution into the answer.
-    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
-        if self.cfg.agreement == Agreement::Hard {
-            if let Some(half) = self.half {
-                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
-            }
-            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
         }
     }
 

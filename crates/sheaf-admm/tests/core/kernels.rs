@@ -1,6 +1,7 @@
 //! The f32 kernels, hand-written for some shapes, against the same products in f64.
 
 use sheaf_admm::linalg::stack::order_by_view;
+use sheaf_admm::linalg::tiles::tile_stacks;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_testkit::{TestRng, assert_close_max};
 
@@ -72,7 +73,9 @@ fn f32_products_of_every_shape_are_those_of_f64() {
             let one = u.d_v * u.ld;
             let (mut order, mut counts) = (vec![0; index.len()], [0; 4]);
             order_by_view(&index, 3, &mut counts, &mut order);
-            let kinds: [(&str, Maps<'_, f64>, Maps<'_, f32>); 4] = [
+            let mut tiles32 = vec![0.0; 3 * sheaf.tile_len()];
+            tile_stacks(table32, &mut tiles32);
+            let kinds: [(&str, Maps<'_, f64>, Maps<'_, f32>); 5] = [
                 ("shared", Maps::Shared(&table[..one]), Maps::Shared(&table32[..one])),
                 (
                     "table",
@@ -83,6 +86,11 @@ fn f32_products_of_every_shape_are_those_of_f64() {
                     "table by view",
                     Maps::Table { stacks: &table, index: &index, order: &[], tiles: &[] },
                     Maps::Table { stacks: table32, index: &index, order: &order, tiles: &[] },
+                ),
+                (
+                    "table by tiles",
+                    Maps::Table { stacks: &table, index: &index, order: &[], tiles: &[] },
+                    Maps::Table { stacks: table32, index: &index, order: &order, tiles: &tiles32 },
                 ),
                 ("per agent", Maps::PerAgent(&own), Maps::PerAgent(own32)),
             ];
