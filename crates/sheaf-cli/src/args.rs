@@ -182,7 +182,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
     pub iterations: Option<usize>,
     /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
-    /// before
+    /// before; a maze also when a whole path stood for 5 iterations
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle

@@ -87,7 +87,7 @@ fn measure() {
     );
     let one = set.pixels();
     let mut alone = Batch::<f32>::default();
-    for k in [1, 27] {
+    for k in [1, 3, 9, 27] {
         let horizon = Horizon { iterations: k, window: 4 };
         let mut step = |i: usize| {
             let (input, label) = (&inputs[i * one..][..one], &labels[i * one..][..one]);

@@ -205,11 +205,11 @@ proptest! {
 
     #[test]
     fn a_variant_of_the_solution_solves_the_variant_of_the_puzzle(
-        seed in 0u64..1000, k in 0usize..8, digits: bool, bands: bool,
+        seed in 0u64..1000, k in 0usize..8, digits: bool, bands: bool, transpose: bool,
     ) {
         let Drawn { puzzle, solution, .. } = draw(Kind::Full, seed, 0);
         let mut stream = Stream::new(seed, "variant", k as u64, 0);
-        let shape = Transform::draw(Symmetry::ALL[k], Shuffles { digits, bands, transpose: bands }, &mut stream);
+        let shape = Transform::draw(Symmetry::ALL[k], Shuffles { digits, bands, transpose }, &mut stream);
         let (mut moved, mut moved_solution) = ([0; 81], [0; 81]);
         shape.apply(&puzzle, &mut moved);
         shape.apply(&solution, &mut moved_solution);

@@ -62,6 +62,7 @@ fn experiments_without_meaning_are_refused() {
         ("data.count=3", "data.count"),
         ("data.test_count=0", "data.test_count"),
         ("iterations.eval=0", "iterations.eval"),
+        ("iterations.ramp_from=0", "iterations.ramp_from"),
         ("model.maps=\"dense\"", "model.maps"),
     ] {
         let error = SudokuTask::new(tiny(&[key])).unwrap_err();
@@ -115,6 +116,31 @@ fn an_epoch_sees_every_puzzle_once_and_a_step_depends_on_nothing_else() {
 }
 
 #[test]
+fn without_symmetries_every_puzzle_of_a_batch_is_another_one() {
+    let overrides = ["data.symmetries=false", "data.permute=true", "data.relabel=true", "train.batch=10"];
+    let mut task = SudokuTask::new(tiny(&overrides)).unwrap();
+    let keys: HashSet<_> = task.batch_of(1, 0).0.iter().map(canonical_key).collect();
+    assert_eq!(keys.len(), 10);
+    let mut known = HashSet::new();
+    for (puzzle, solution) in (0..4).flat_map(|step| {
+        let (puzzles, solutions) = task.batch_of(1, step);
+        puzzles.iter().copied().zip(solutions.iter().copied()).collect::<Vec<_>>()
+    }) {
+        assert_eq!(solve(&puzzle), Verdict::Unique(solution));
+        known.insert(puzzle.iter().filter(|&&d| d != 0).count());
+    }
+    assert!(known.len() > 5, "puzzles of all kinds: {known:?} givens");
+}
+
+#[test]
+fn iterations_rise_from_the_first_to_the_last_step_of_the_ramp() {
+    let with = |ramp_steps| tiny(&["iterations.train=20", "iterations.ramp_from=4", ramp_steps]).iterations;
+    let (ramp, none) = (with("iterations.ramp_steps=8"), with("iterations.ramp_steps=0"));
+    assert_eq!([0, 1, 4, 7, 8, 1_000].map(|step| ramp.at(step)), [4, 6, 12, 18, 20, 20]);
+    assert_eq!([0, 8].map(|step| none.at(step)), [20, 20]);
+}
+
+#[test]
 fn puzzles_come_from_a_file_and_its_last_lines_are_for_testing() {
     let set = generate(Kind::Any, 6, 60);
     let folder = std::env::temp_dir().join(format!("sheaf-sudoku-{}", std::process::id()));
@@ -127,6 +153,9 @@ fn puzzles_come_from_a_file_and_its_last_lines_are_for_testing() {
     assert_eq!(task.train_set(), &set.slice(0..54));
     let unique = SudokuTask::new(tiny(&[&source, "data.count=20", "data.unique_only=true"])).unwrap();
     assert_eq!(unique.train_set(), &set.first(20).unique());
+    let more = SudokuTask::new(tiny(&[&source, "data.count=20", "data.generated=30"])).unwrap();
+    assert_eq!((more.train_set().len(), more.train_set().first(20)), (50, set.first(20)));
+    assert!(more.train_set().keys().is_disjoint(&more.test_set().keys()));
     let few = SudokuTask::new(tiny(&[&source, "data.test_count=60"])).unwrap_err();
     assert!(few.hint_text().unwrap().contains("test_count"));
     std::fs::remove_dir_all(folder).unwrap();

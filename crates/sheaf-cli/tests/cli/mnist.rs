@@ -221,8 +221,8 @@ fn mistakes_with_pictures_are_said_clearly() {
     file(here, "tiny.toml", TINY);
     file(here, "net.toml", NETWORK);
     file(here, "broken.png", b"\x89PNG\r\n\x1a\nnothing");
-    ok(here, "train tiny.toml --out agents --set train.steps=1");
-    ok(here, "train net.toml --out network --set train.steps=1");
+    ok(here, "train tiny.toml --out agents --set train.steps=1 --set train.warmup=0");
+    ok(here, "train net.toml --out network --set train.steps=1 --set train.warmup=0");
     ok(here, "data maze --size 7 --count 1 --out mazes.npz");
     let (agents, network) = ("--weights agents/final.safetensors", "--weights network/final.safetensors");
     let commands = [

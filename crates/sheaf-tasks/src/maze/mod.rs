@@ -16,7 +16,7 @@
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
-//! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
+//! | [`experiment`], [`evaluate`], [`settle`] | training runs from TOML files; solved rates; when to stop |
 //! | [`watch`], [`weights`] | one maze, iteration by iteration; trained models |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 //! | [`text`], [`image`] | mazes people type or paint |
@@ -28,6 +28,7 @@ pub mod experiment;
 pub mod image;
 pub mod metrics;
 pub mod model;
+pub mod settle;
 pub mod solve;
 pub mod store;
 pub mod suite;

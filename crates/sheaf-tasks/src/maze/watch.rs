@@ -14,9 +14,9 @@ use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::{Real, Result};
 
 use super::CLASSES;
-use super::evaluate::{Pace, Settling};
 use super::metrics::{Judge, Score, argmax, reassemble};
 use super::model::{Batch, Board, MazeModel, Sample};
+use super::settle::{Settler, Settling};
 
 /// How to watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,12 +88,18 @@ pub fn watch(
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let mut picture = vec![0.0; board.grid.pixels() * CLASSES];
     let mut meter = Meter::new(board);
-    let (mut pace, mut settled) = (Pace::new(options.settling), false);
+    let mut predicted = vec![0; board.grid.pixels()];
+    let (mut settler, mut settled) = (Settler::default(), false);
+    settler.reset(options.settling);
     let mut observer = |seen: &Iteration<'_, '_, f32>| {
         meter.measure(seen);
-        if options.pictures {
+        let looking = settler.looks(seen.k);
+        if options.pictures || looking {
             model.decode_states(params, tables, index, seen.x, &mut look);
             reassemble(&board.grid, look.logits(agents), &mut picture);
+        }
+        if looking {
+            argmax(&picture, &mut predicted);
         }
         see(&Moment {
             iteration: seen.k + 1,
@@ -101,7 +107,8 @@ pub fn watch(
             primal: &meter.primal,
             picture: options.pictures.then_some(&picture),
         });
-        settled = pace.settled(seen);
+        let stands = looking && settler.stands(input, &predicted, board.grid.width());
+        settled = settler.quiet(seen) || stands;
         !settled
     };
     let (z_update, fixed) = (model.z_update(), Options::fixed(options.iterations));
@@ -109,7 +116,6 @@ pub fn watch(
     let report = model.solve(params, board, tables, index, &z_update, &fixed, mode, s, &mut observer)?;
     model.decode(params, tables, index, &mut sample);
     reassemble(&board.grid, sample.logits(agents), &mut picture);
-    let mut predicted = vec![0; board.grid.pixels()];
     argmax(&picture, &mut predicted);
     let score = Judge::default().score(input, label, &predicted, board.grid.width());
     let (iterations, distances) = (report.iterations, meter.distances);

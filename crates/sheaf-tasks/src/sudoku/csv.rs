@@ -48,8 +48,9 @@ pub struct CsvContents {
 /// Reads a file. Bad lines make an error that names the first of them; with `skip_bad` they are collected instead.
 pub fn read(path: &Path, skip_bad: bool) -> Result<CsvContents> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::new(ErrorKind::Io, &place, "a readable file of puzzles", e))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::new(ErrorKind::Io, &place, "a readable file of puzzles", e).hint("check the path")
+    })?;
     parse(&place, &text, skip_bad)
 }
 

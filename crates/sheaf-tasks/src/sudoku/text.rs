@@ -56,16 +56,20 @@ pub fn check(givens: Grid, place: &str) -> Result<Puzzle> {
             cell / 9 + 1,
             cell % 9 + 1
         );
-        return Err(Error::new(ErrorKind::Malformed, place, "a puzzle with a solution", got));
+        return Err(contradictory(place, &got));
     }
     match solve(&givens) {
         Verdict::Contradictory => {
-            let got = "a contradictory one: no digits for its blanks satisfy all rules";
-            Err(Error::new(ErrorKind::Malformed, place, "a puzzle with a solution", got))
+            Err(contradictory(place, "a contradictory one: no digits for its blanks satisfy all rules"))
         }
         Verdict::Unique(solution) => Ok(Puzzle { givens, solution, other: None }),
         Verdict::Ambiguous(solution, other) => Ok(Puzzle { givens, solution, other: Some(other) }),
     }
+}
+
+fn contradictory(place: &str, got: &str) -> Error {
+    Error::new(ErrorKind::Malformed, place, "a puzzle with a solution", got)
+        .hint("look for a given that was copied wrongly")
 }
 
 /// Whether a text can only be meant as a board: digits and blanks, many of them.

@@ -26,12 +26,14 @@ const EXAMPLES: &str = "\
 Examples:
   sheaf solve sudoku                                a fresh puzzle
   sheaf solve sudoku --kind minimal --seed 5        a hard one, the same each time
-  sheaf solve sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
-  sheaf solve sudoku board.txt --animate            your own, iteration by iteration
+  sheaf solve sudoku PUZZLE                         your own, 81 cells in one word
+  sheaf solve sudoku board.txt --animate            one in a file, iteration by iteration
   sheaf solve sudoku test.csv --index 3             one of a file of puzzles
   sheaf solve sudoku --out board.gif                an animation
 
-A board as text: nine lines of nine cells, `.` or 0 for a blank; frames of | + - are passed over.";
+A puzzle, `.` or 0 for a blank:
+  53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
+In a file it may stand in nine lines, with frames of | + - between.";
 
 /// What can be typed.
 #[derive(Debug, Args)]
@@ -161,7 +163,10 @@ impl Solve {
                 let puzzle = text::check(drawn.puzzle, &title)?;
                 return Ok((title, puzzle));
             }
-            From::Typed(text) => ("as typed".to_string(), text.clone()),
+            From::Typed(text) => {
+                let puzzle = text::check(text::parse(text, "puzzle")?, "puzzle")?;
+                return Ok(("as typed".into(), puzzle));
+            }
             From::File(path) => {
                 let read = std::fs::read(path)
                     .map_err(|e| io_error(path, "a readable file, or a puzzle of 81 cells", &e))?;
