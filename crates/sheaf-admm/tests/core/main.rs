@@ -15,4 +15,5 @@ mod memory;
 mod mistakes;
 mod net;
 mod point;
+mod reports;
 mod whole_qp;
