@@ -26,10 +26,10 @@
 
 use std::ops::Range;
 
-use super::cg_memory::{Places, Work};
+use super::cg_work::{Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
-use crate::linalg::vector::{axpy, cg_update, dot, scale_shift, sub, xpby_into};
+use crate::linalg::vector::{cg_update, dot, scale_shift, xpby_into};
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
@@ -126,12 +126,12 @@ impl<T: Real> Cg<T> {
     }
 
     /// Scratch of a forward solve.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub(super) fn forward(
+    pub fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -203,58 +203,6 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                     scale_shift(&mut q[range.clone()], self.gamma, shift, &p[range]);
                 }
             }
-        }
-    }
-
-    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
-    fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
-        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-            let rho = self.shift.of(i);
-            for k in range[0]..range[1] {
-                out[k] += rho * (a[k] - b[k]);
-            }
-        }
-    }
-
-    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
-    /// never formed. Returns with the exchanged residuals of the product in `work.s`, where they are kept.
-    fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>, keep: bool) {
-        let Work { r, y, s, .. } = work;
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, start) => {
-                let from = if start == CgStart::Warm { z_prev } else { w };
-                let input = Made { to: x, make: |part, x: &mut [T]| x.copy_from_slice(&from[part]) };
-                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
-                if start == CgStart::Warm {
-                    self.add_shifted_difference(r, w, z_prev);
-                }
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                sub(x, w, z_prev);
-                self.op.raw().laplacian(z_prev, r, y, s);
-                if let Some(half) = self.half {
-                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-                axpy(r, -self.cfg.tikhonov, x);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                x.fill(T::ZERO);
-                self.op.raw().laplacian(w, r, y, s);
-                if let Some(half) = self.half {
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-            }
-        }
-    }
-
-    /// Turns the solution into the answer.
-    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
-        if self.cfg.agreement == Agreement::Hard {
-            if let Some(half) = self.half {
-                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
-            }
-            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
         }
     }
 

@@ -17,31 +17,29 @@
 
 use std::ops::Range;
 
-use super::cg::{Cg, CgStart, System, multiply_into};
-use super::cg_memory::{Pairs, Steps, Work};
+use super::cg::{Cg, System};
+use super::cg_work::{Places, Scalars, Work};
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
-use crate::sheaf::{Given, Made, SheafOp, pad};
+use crate::sheaf::{Given, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        // A limit of steps of any size is allowed: only the adjoint needs memory for it.
-        let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
-        fixed.saturating_add(self.kept_len(op)).saturating_add(t.saturating_add(1).saturating_mul(n + m))
+        pad(self.forward_scratch_len(op)) + self.kept_len(op) + (t + 1) * (n + m) + 6 * n
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
-    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad(t.saturating_mul(2 * n + m + 5).saturating_add(n + m + 1))
+        pad((t + 1) * (n + m) + t * n + 5 * t + 1)
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
-    pub(super) fn forward_keeping(
+    pub fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -61,7 +59,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays.
-    pub(super) fn vjp(
+    pub fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -79,7 +77,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
-    pub(super) fn vjp_kept(
+    pub fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -108,7 +106,7 @@ impl<T: Real> Cg<T> {
             (Steps::carve(self, op, replayed).0, report.steps)
         } else {
             let (steps, count) = Steps::carve(self, op, kept);
-            (steps, (count.to_f64() as usize).min(max))
+            (steps, count.to_f64() as usize)
         };
         let pairs = Pairs { steps, count, e_dq, d_qs };
         let second = count.max(1);
@@ -116,10 +114,56 @@ impl<T: Real> Cg<T> {
             system.reverse(pairs, w, z_prev, x, d_z, d_w, d_z_prev, grad, &mut work, rest);
         let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
         let first = count + 1;
-        grad.maps.outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n]);
-        grad.maps.outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n]);
+        grad.maps.add_outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n])?;
+        grad.maps.add_outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n])?;
         Ok(())
     }
+}
+
+/// The steps of a solve.
+struct Steps<'s, T> {
+    rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
+    ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
+    qs: &'s mut [T],      // [max, states]
+    scalars: &'s mut [T], // [max, 5]
+}
+
+impl<'s, T: Real> Steps<'s, T> {
+    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
+    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
+        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
+        let (rows, rest) = kept.split_at_mut((max + 1) * m);
+        let (ps, rest) = rest.split_at_mut((max + 1) * n);
+        let (qs, rest) = rest.split_at_mut(max * n);
+        let (scalars, rest) = rest.split_at_mut(5 * max);
+        (Self { rows, ps, qs, scalars }, &mut rest[0])
+    }
+
+    /// Where a running solve writes them.
+    fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
+        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
+        let (start, rows) = self.rows.split_at_mut(m);
+        Places {
+            start,
+            rows: rows.chunks_exact_mut(m.max(1)),
+            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
+            qs: self.qs.chunks_exact_mut(n.max(1)),
+            scalars: self.scalars.chunks_exact_mut(5),
+        }
+    }
+
+    fn scalars(&self, t: usize) -> Scalars<T> {
+        let k = &self.scalars[5 * t..][..5];
+        Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
+    }
+}
+
+/// The pairs of all products, as the head of the module lays them out.
+struct Pairs<'s, T> {
+    steps: Steps<'s, T>,
+    count: usize,
+    e_dq: &'s mut [T], // [max + 1, rows]
+    d_qs: &'s mut [T], // [max + 1, states]
 }
 
 impl<T: Real> System<'_, '_, T> {
@@ -196,8 +240,8 @@ impl<T: Real> System<'_, '_, T> {
         self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
-            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n.max(1));
-            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n.max(1))) {
+            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
+            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n)) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);
             }
             self.half_to_rho(half, d_half, grad.rho);
@@ -265,102 +309,6 @@ impl<T: Real> System<'_, '_, T> {
         for k in 0..p.len() {
             let (l_p, l_dq) = ((q[k] - eps * p[k]) / half[k], (a_dq[k] - eps * d_q[k]) / half[k]);
             d_half[k] += d_q[k] * l_p + p[k] * l_dq;
-        }
-    }
-
-    /// Adjoint of [`finish`](Self::finish): sets d_x.
-    fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
-        match (self.cfg.agreement, self.half) {
-            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
-            (Agreement::Hard, None) => {
-                add(d_w, d_z);
-                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
-            }
-            (Agreement::Hard, Some(half)) => {
-                add(d_w, d_z);
-                for k in 0..x.len() {
-                    d_x[k] = -half[k] * d_z[k];
-                    d_half[k] -= x[k] * d_z[k];
-                }
-            }
-        }
-    }
-
-    /// Adjoint of the start of a solve; fills its pair (d_q, p, rows of d_q).
-    fn begin_vjp(
-        &self,
-        w: &[T],
-        z_prev: &[T],
-        d_x: &[T],
-        d_r: &[T],
-        d_w: &mut [T],
-        d_z_prev: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        (d_q, p, rows_dq): (&mut [T], &mut [T], &mut [T]),
-        d_half: &mut [T],
-        l_dr: &mut [T],
-        work: &mut Work<'_, T>,
-    ) {
-        // The product of the start is S L y, in the soft case −γ L y: its adjoint pair is (S r̄_0, y) or (−r̄_0, y).
-        let soft = self.cfg.agreement != Agreement::Hard;
-        let make = |part: Range<usize>, d_q: &mut [T]| match self.half {
-            Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
-            None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
-        };
-        let input = Made { to: d_q, make };
-        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
-                // r_0 = −γ L w, start = w
-                add(d_w, d_x);
-                axpy(d_w, self.gamma, l_dr);
-                *grad.gamma += dot(l_dr, w);
-                p.copy_from_slice(w);
-            }
-            (Agreement::Soft { .. }, CgStart::Warm) => {
-                // r_0 = ρ(w − z_prev) − γ L z_prev, start = z_prev without gradient
-                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-                    let rho = self.shift.of(i);
-                    let d_rho = &mut grad.rho[self.shift.grad_index(i)];
-                    for k in range[0]..range[1] {
-                        d_w[k] += rho * d_r[k];
-                        *d_rho += d_r[k] * (w[k] - z_prev[k]);
-                    }
-                }
-                *grad.gamma += dot(l_dr, z_prev);
-                p.copy_from_slice(z_prev);
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                // start = S⁻¹(w − z_prev), r_0 = S L z_prev − ε start
-                let eps = self.cfg.tikhonov;
-                for k in 0..w.len() {
-                    let d_start = d_x[k] - eps * d_r[k];
-                    let h = self.half.map_or(T::ONE, |half| half[k]);
-                    d_w[k] += d_start / h;
-                    d_z_prev[k] += l_dr[k] - d_start / h;
-                    if self.half.is_some() {
-                        d_half[k] -= d_start * (w[k] - z_prev[k]) / (h * h);
-                    }
-                }
-                self.begin_half(z_prev, d_r, d_half, work);
-                p.copy_from_slice(z_prev);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                // r_0 = S L w
-                add(d_w, l_dr);
-                self.begin_half(w, d_r, d_half, work);
-                p.copy_from_slice(w);
-            }
-        }
-    }
-
-    /// d_S of r_0 = S L y: r̄_0 ∘ L y.
-    fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
-        if self.half.is_some() {
-            self.op.raw().laplacian(y, work.tmp, work.y, work.s);
-            for k in 0..y.len() {
-                d_half[k] += d_r[k] * work.tmp[k];
-            }
         }
     }
 

@@ -16,7 +16,8 @@
 
 mod cg;
 mod cg_adjoint;
-mod cg_memory;
+mod cg_ends;
+mod cg_work;
 mod descend;
 mod descent;
 mod edge_cg;

@@ -3,6 +3,7 @@
 mod admm_case;
 mod admm_vjp;
 mod arbitrary;
+mod bands;
 mod cg_vjp;
 mod compose;
 mod consensus;

@@ -1,11 +1,5 @@
-//! The memory of a conjugate-gradient solve: the vectors it works on, and the steps it writes down for its adjoint.
-//!
-//! | vector | shape |
-//! | --- | --- |
-//! | r, p, q, and one to spare | states |
-//! | y, s | rows |
+//! What a running solve of [`cg`](super::cg) works in, and where it leaves its steps for the adjoint.
 
-use super::cg::Cg;
 use crate::Real;
 use crate::sheaf::SheafOp;
 
@@ -70,50 +64,4 @@ pub(super) struct Scalars<T> {
     pub c: T,
     pub c_next: T,
     pub s: T,
-}
-
-/// The steps of a solve.
-pub(super) struct Steps<'s, T> {
-    pub rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
-    pub ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
-    pub qs: &'s mut [T],      // [max, states]
-    pub scalars: &'s mut [T], // [max, 5]
-}
-
-impl<'s, T: Real> Steps<'s, T> {
-    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
-    pub(super) fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
-        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
-        let (rows, rest) = kept.split_at_mut((max + 1) * m);
-        let (ps, rest) = rest.split_at_mut((max + 1) * n);
-        let (qs, rest) = rest.split_at_mut(max * n);
-        let (scalars, rest) = rest.split_at_mut(5 * max);
-        (Self { rows, ps, qs, scalars }, &mut rest[0])
-    }
-
-    /// Where a running solve writes them.
-    pub(super) fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (start, rows) = self.rows.split_at_mut(m);
-        Places {
-            start,
-            rows: rows.chunks_exact_mut(m.max(1)),
-            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
-            qs: self.qs.chunks_exact_mut(n.max(1)),
-            scalars: self.scalars.chunks_exact_mut(5),
-        }
-    }
-
-    pub(super) fn scalars(&self, t: usize) -> Scalars<T> {
-        let k = &self.scalars[5 * t..][..5];
-        Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
-    }
-}
-
-/// The pairs of all products, as the head of the module lays them out.
-pub(super) struct Pairs<'s, T> {
-    pub steps: Steps<'s, T>,
-    pub count: usize,
-    pub e_dq: &'s mut [T], // [max + 1, rows]
-    pub d_qs: &'s mut [T], // [max + 1, states]
 }
