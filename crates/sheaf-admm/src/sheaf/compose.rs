@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Real, Result};
 /// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
 pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) -> Result<()> {
     let u = low.check_stacks(sheaf, stacks.len())?;
-    for (view, stack) in stacks.chunks_exact_mut(u.d_v * u.ld).enumerate() {
+    for (view, stack) in stacks.chunks_exact_mut((u.d_v * u.ld).max(1)).enumerate() {
         stack.fill(T::ZERO);
         for slot in 0..u.slots {
             let (base, a, b, factor) = low.slot(u, view, slot);
@@ -44,7 +44,7 @@ pub fn compose_low_rank_vjp<T: Real>(
     let u = low.check_stacks(sheaf, d_stacks.len())?;
     grad.validate(low)?;
     let one = u.d_e * u.d_v;
-    for (view, d_stack) in d_stacks.chunks_exact(u.d_v * u.ld).enumerate() {
+    for (view, d_stack) in d_stacks.chunks_exact((u.d_v * u.ld).max(1)).enumerate() {
         for slot in 0..u.slots {
             let (_, a, b, factor) = low.slot(u, view, slot);
             let k = view * u.slots + slot;

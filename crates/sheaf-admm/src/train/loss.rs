@@ -74,6 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_gradient_is_that_of_the_loss() {
+        let logits = [0.3, -0.2, 1.0, 0.5, 0.1, -1.3, 2.0, 0.4, -0.6f64];
+        let (labels, weight, mut exps) = ([2, IGNORE, 0], 0.7, [0.0; 9]);
+        let mut gradient = logits;
+        let loss = cross_entropy_grad(&mut gradient, &labels, 3, weight, &mut exps);
+        assert!((loss - cross_entropy(&mut logits.clone(), &labels, 3, weight, &mut exps)).abs() < 1e-15);
+        for k in 0..9 {
+            let mut at = |by: f64| {
+                let mut moved = logits;
+                moved[k] += by;
+                cross_entropy(&mut moved, &labels, 3, weight, &mut exps)
+            };
+            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!((slope - gradient[k]).abs() < 1e-9, "{k}: {slope} {}", gradient[k]);
+        }
+    }
+
+    #[test]
     fn a_label_without_a_class_makes_the_loss_nan_and_an_ignored_row_nothing() {
         let (mut exps, logits) = ([0.0f64; 4], [0.3, -0.2, 1.0, 0.5]);
         for label in [2, 200] {

@@ -69,9 +69,10 @@ proptest! {
         let connectivity = if eight { Connectivity::Eight } else { Connectivity::Four };
         if let Ok(graph) = AgentGraph::grid(height, width, connectivity) {
             prop_assert_eq!(graph.agents(), height * width);
+            let (h, w) = if graph.agents() == 0 { (0, 0) } else { (height, width) };
             let across = |n: usize| n.saturating_sub(1);
-            let diagonal = if eight { 2 * across(height) * across(width) } else { 0 };
-            prop_assert_eq!(graph.edges().len(), height * across(width) + across(height) * width + diagonal);
+            let diagonal = if eight { 2 * across(h) * across(w) } else { 0 };
+            prop_assert_eq!(graph.edges().len(), h * across(w) + across(h) * w + diagonal);
         } else {
             prop_assert!(height.saturating_mul(width) > 1000);
         }

@@ -16,4 +16,5 @@ mod memory;
 mod mistakes;
 mod net;
 mod point;
+mod reports;
 mod whole_qp;
