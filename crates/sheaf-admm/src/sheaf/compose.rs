@@ -13,7 +13,7 @@
 use super::{LowRank, LowRankGrad, Sheaf, pad};
 use crate::{Error, ErrorKind, Real, Result};
 
-/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`].
+/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`](super::Maps::Table).
 /// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
 pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) -> Result<()> {
     let u = low.check_stacks(sheaf, stacks.len())?;
