@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use crate::Real;
+use crate::linalg::vector::add;
 use crate::nn::Init;
-use crate::nn::linear::add;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 

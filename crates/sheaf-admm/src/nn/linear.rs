@@ -16,8 +16,10 @@ use std::ops::Range;
 
 use crate::Real;
 use crate::linalg::gemm::{Mat, gemm};
+use crate::linalg::panel::{panel_gemm, panel_gemm_bias};
 use crate::linalg::reduce::sum;
 use crate::linalg::simd::kernel;
+use crate::linalg::vector::add;
 use crate::nn::Init;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
@@ -82,16 +84,12 @@ impl Linear {
         y: &mut [T], // [rows, output]
     ) {
         let rows = self.rows(x, y);
-        let beta = match &self.b {
-            Some(b) => {
-                let b = &params[b.clone()];
-                y.chunks_exact_mut(self.output).for_each(|row| row.copy_from_slice(b));
-                T::ONE
-            }
-            None => T::ZERO,
-        };
+        let x = Mat::new(x, rows, self.input);
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, beta);
+        match &self.b {
+            Some(b) => panel_gemm_bias(y, x, w, &params[b.clone()]),
+            None => panel_gemm(y, x, w, false),
+        }
     }
 
     /// y += x W + b: a skip connection's layer.
@@ -107,7 +105,7 @@ impl Linear {
             y.chunks_exact_mut(self.output).for_each(|row| add(row, b));
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
+        panel_gemm(y, Mat::new(x, rows, self.input), w, true);
     }
 
     /// Adjoint of [`Linear::forward`] and [`Linear::forward_add`]; `d_x` may be left out.
@@ -149,7 +147,7 @@ impl Linear {
         let rows = self.rows(x, d_y);
         let d_y_mat = Mat::new(d_y, rows, self.output);
         let d_w = &mut d_params[self.w.clone()];
-        gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, T::ONE, T::ONE);
+        panel_gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, true);
         if let Some(b) = &self.b {
             column_sums(d_y, &mut d_params[b.clone()]);
         }
@@ -168,15 +166,11 @@ impl Linear {
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
         for (x, y) in x.chunks_exact(self.input * cols).zip(y.chunks_exact_mut(self.output * cols)) {
-            let beta = match &self.b {
-                Some(b) => {
-                    let b = &params[b.clone()];
-                    y.chunks_exact_mut(cols).zip(b).for_each(|(line, &b)| line.fill(b));
-                    T::ONE
-                }
-                None => T::ZERO,
-            };
-            gemm(y, w.t(), Mat::new(x, self.input, cols), T::ONE, beta);
+            if let Some(b) = &self.b {
+                let b = &params[b.clone()];
+                y.chunks_exact_mut(cols).zip(b).for_each(|(line, &b)| line.fill(b));
+            }
+            panel_gemm(y, w.t(), Mat::new(x, self.input, cols), self.b.is_some());
         }
     }
 
@@ -198,7 +192,7 @@ impl Linear {
             let d_y_mat = Mat::new(d_y, self.output, cols);
             if let Some(d_x) = d_x.as_deref_mut() {
                 let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-                gemm(&mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, T::ONE, T::ONE);
+                panel_gemm(&mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, true);
             }
             let d_w = &mut d_params[self.w.clone()];
             gemm(d_w, Mat::new(x, self.input, cols), d_y_mat.t(), T::ONE, T::ONE);
@@ -213,14 +207,6 @@ impl Linear {
         debug_assert_eq!(x.len(), rows * self.input, "linear: x is not a whole number of rows");
         debug_assert_eq!(y.len(), rows * self.output, "linear: x and y differ in rows");
         rows
-    }
-}
-
-/// a += b.
-pub(crate) fn add<T: Real>(a: &mut [T], b: &[T]) {
-    debug_assert_eq!(a.len(), b.len());
-    for (a, &b) in a.iter_mut().zip(b) {
-        *a += b;
     }
 }
 

@@ -11,7 +11,7 @@
 //! | scratch | two gradients of that shape, then what token or channel needs |
 
 use crate::Real;
-use crate::nn::linear::add;
+use crate::linalg::vector::add;
 use crate::nn::{RmsNorm, SwiGlu};
 use crate::params::ParamLayout;
 use crate::rng::Stream;

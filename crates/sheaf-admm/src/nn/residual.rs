@@ -13,8 +13,8 @@
 //! | scratch | d_act, d_normed | |
 
 use crate::Real;
+use crate::linalg::vector::add;
 use crate::nn::activation::gelu_keeping_slope;
-use crate::nn::linear::add;
 use crate::nn::{Linear, RmsNorm};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
