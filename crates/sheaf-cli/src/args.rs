@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
+use sheaf_tasks::mnist::data::Split;
 
+pub use crate::commands::BenchKind;
 use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze, sudoku};
+use crate::tasks::{self, maze, mnist, sudoku};
 
 const START: &str = "\
 Start here:
@@ -18,6 +20,7 @@ Start here:
   sheaf solve maze --animate   the same, iteration by iteration
   sheaf solve maze --help      mazes of your own, pictures, animations
   sheaf solve sudoku           watch 27 agents fill in a puzzle
+  sheaf solve mnist            watch 81 agents agree on a digit
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
@@ -89,6 +92,8 @@ pub enum SolveTask {
     Maze(maze::solve::SolveArgs),
     /// Fill in a Sudoku
     Sudoku(sudoku::solve::SolveArgs),
+    /// Tell which digit a picture shows
+    Mnist(mnist::solve::SolveArgs),
 }
 
 /// Tasks that `sheaf data` knows.
@@ -98,6 +103,8 @@ pub enum DataTask {
     Maze(maze::data::DataArgs),
     /// Draw puzzles with their solutions, or read them from elsewhere
     Sudoku(sudoku::data::DataArgs),
+    /// Fetch the MNIST digits, or take another set of IDX files
+    Mnist(mnist::data::DataArgs),
 }
 
 const DATA_EXAMPLES: &str = "\
@@ -158,6 +165,9 @@ Examples:
   sheaf data maze --size 19 --count 1000 --out test.npz
   sheaf eval --weights builtin:maze --data test.npz
   sheaf eval --weights runs/maze/best.safetensors --data test.npz --until-settled --json
+  sheaf eval --weights builtin:mnist --data data/mnist --iterations 20
+  sheaf eval --weights builtin:mnist --data data/mnist --shift pad:16 --shift noise:0.1
+  sheaf eval --weights builtin:mnist --data data/mnist --shifts published --draws 3
   sheaf eval --weights builtin:sudoku --data test.csv";
 
 /// `sheaf eval`.
@@ -167,13 +177,13 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples to solve, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz|FILE.csv")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
     pub iterations: Option<usize>,
     /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
-    /// before
+    /// before; a maze also when a whole path stood for 5 iterations
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle
@@ -182,9 +192,46 @@ pub struct EvalArgs {
     /// Do not look for the first solving iteration: faster
     #[arg(long)]
     pub no_first_solve: bool,
+    /// Part of a set of pictures; test if not given
+    #[arg(long, value_enum)]
+    pub split: Option<SplitArg>,
+    /// Only the first so many pictures
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub count: Option<usize>,
+    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub shift: Vec<String>,
+    /// All shifts of a table
+    #[arg(long, value_enum, conflicts_with = "shift")]
+    pub shifts: Option<ShiftSet>,
+    /// How often a random shift is drawn; 5 times if not given
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub draws: Option<usize>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = positive)]
     pub threads: Option<usize>,
+}
+
+/// The two parts of a set of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitArg {
+    /// What is held out
+    Test,
+    /// What is learned from
+    Train,
+}
+
+impl From<SplitArg> for Split {
+    fn from(split: SplitArg) -> Self {
+        if split == SplitArg::Test { Self::Test } else { Self::Train }
+    }
+}
+
+/// Tables of shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShiftSet {
+    /// The robustness table of the paper: none, three paddings, three dropouts, two noises
+    Published,
 }
 
 const TRACE_EXAMPLES: &str = "\
@@ -200,7 +247,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
     /// Samples, as `sheaf data` writes them
-    #[arg(long, value_name = "FILE.npz|FILE.csv")]
+    #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Which sample, from 0
     #[arg(long, value_name = "I", default_value_t = 0)]
@@ -271,7 +318,7 @@ Nanoseconds per agent and iteration are those of one core: wall time times threa
 /// `sheaf bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to measure; train, eval and solve if not given
+    /// What to measure; all but scaling if not given
     #[arg(value_enum)]
     pub kind: Option<BenchKind>,
     /// Which task
@@ -295,19 +342,6 @@ pub struct BenchArgs {
     /// How long to measure each row
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-}
-
-/// What `sheaf bench` measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchKind {
-    /// Training steps: gradient, optimiser, running average
-    Train,
-    /// Solving batches on all cores
-    Eval,
-    /// Solving one sample after the other on one core
-    Solve,
-    /// Solving ever larger samples, and with ever more iterations
-    Scaling,
 }
 
 /// A count of which there must be some.

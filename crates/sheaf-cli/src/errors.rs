@@ -1,6 +1,6 @@
 //! How the tool ends, and how it says what went wrong: `error:` what and where, then `hint:` what to do.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use sheaf_admm::Error;
@@ -39,7 +39,8 @@ impl From<Exit> for ExitCode {
 /// Writes an error to standard error.
 pub fn tell(error: &Error, exit: Exit) -> ExitCode {
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    eprint!("{}", text(error, coloured));
+    // Nobody may be listening; the exit code tells as well.
+    let _ = write!(std::io::stderr(), "{}", text(error, coloured));
     exit.into()
 }
 

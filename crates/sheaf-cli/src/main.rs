@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 /// What `sheaf` alone shows. It is no mistake to ask.
 fn help() -> ExitCode {
     match Cli::command().print_help() {
-        Ok(()) => Exit::Success.into(),
-        Err(_) => Exit::Failure.into(),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Failure.into(),
+        _ => Exit::Success.into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Progress on standard error, for what takes longer than two seconds; shorter work is not worth a bar.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -9,6 +9,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes a line to standard error. Who no longer reads there, as in `sheaf train … 2>&1 | head`, does not stop the work.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
 
 /// A bar that appears when the work turns out to be long.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ impl Bar {
 
     /// A line that stays, above the bar.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say(line));
     }
 
     /// Whether it can be seen.

@@ -7,6 +7,7 @@ use sheaf_admm::ErrorKind;
 use sheaf_admm::train::{Decay, OnNan};
 use sheaf_tasks::config::strict::{self, StrictConfig};
 use sheaf_tasks::config::{DecayKind, OnNanKind, TrainSection};
+use sheaf_tasks::mnist::experiment::MnistExperiment;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -190,4 +191,18 @@ fn nonsense_in_the_train_section_names_its_key() {
     ] {
         assert_eq!(section.options().unwrap_err().place(), key);
     }
+}
+
+#[test]
+fn a_section_takes_what_it_leaves_out_from_its_own_experiment() {
+    let text = "task = \"mnist\"\n[train]\nsteps = 3\n";
+    let pictures: MnistExperiment = strict::parse("exp.toml", text, &[]).unwrap();
+    let usual = MnistExperiment::default().train;
+    assert_eq!(pictures.train.steps, 3);
+    assert_eq!(
+        (pictures.train.best_metric, pictures.train.loss_window),
+        ("accuracy".into(), usual.loss_window)
+    );
+    let changed: MnistExperiment = strict::parse("exp.toml", "", &["train.steps=4".into()]).unwrap();
+    assert_eq!((changed.train.steps, changed.train.learning_rate), (4, usual.learning_rate));
 }

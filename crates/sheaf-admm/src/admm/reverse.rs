@@ -160,14 +160,16 @@ impl<T: Real> Problem<'_, T> {
         let n = self.op.sheaf().state_len();
         let c = self.z_update.carry_len(&self.op);
         ws.d_rho.fill(T::ZERO);
-        let (tape, rho_buffer) = (std::mem::take(&mut ws.tape), std::mem::take(&mut ws.rho));
+        let (mut tape, rho_buffer) = (std::mem::take(&mut ws.tape), std::mem::take(&mut ws.rho));
+        let one = tape.kept_len(self);
+        let kept = &mut tape.kept[k * one..][..one];
         let at = Before {
             z: &tape.z[k * n..][..n],
             u: &tape.u[k * n..][..n],
             carry: &tape.carry[k * c..][..c],
             x: &tape.x[k * n..][..n],
         };
-        let stepped = self.step_vjp(&self.penalty_of(&rho_buffer), at, grads, ws);
+        let stepped = self.step_vjp(&self.penalty_of(&rho_buffer), at, kept, grads, ws);
         ws.tape = tape;
         ws.rho = rho_buffer;
         axpy(grads.rho, factor, &ws.d_rho);

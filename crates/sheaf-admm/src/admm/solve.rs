@@ -84,7 +84,7 @@ impl<T: Real> Problem<'_, T> {
             ws.record_before(self, k, factor);
             let rho_buffer = std::mem::take(&mut ws.rho);
             let rho = self.penalty_of(&rho_buffer);
-            let stepped = self.step(&rho, ws);
+            let stepped = self.step(k, &rho, ws);
             let last = k + 1 == options.iterations;
             if options.tolerances.is_some() || options.balancing.is_some() || last {
                 residuals = self.residuals(&rho, options.tolerances, ws);
@@ -149,6 +149,7 @@ impl<T: Real> Problem<'_, T> {
         if let Some(balancing) = options.balancing {
             balancing.validate()?;
         }
+        self.rho.validate(self.op.sheaf().agents())?;
         self.z_update.validate(&self.op)?;
         ws.check_solve(self, options.iterations)
     }

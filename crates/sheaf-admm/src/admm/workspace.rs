@@ -14,6 +14,12 @@ pub enum Mode {
         /// The most iterations a solve may run.
         iterations: usize,
     },
+    /// The same with a tape that also keeps the inner steps of the consensus solver, where it can: the reverse sweep
+    /// then replays nothing. Costs many times the memory and saves up to a third of the products.
+    Keep {
+        /// The most iterations a solve may run.
+        iterations: usize,
+    },
 }
 
 /// Buffers for the solves of one worker. Made once, grown when a larger problem comes, never shrunk: after the first
@@ -48,9 +54,18 @@ pub(super) struct Tape<T: Copy + Default> {
     pub x: AlignedVec<T>,      // [iterations, states]
     pub carry: AlignedVec<T>,  // [iterations + 1, carry]
     pub factor: AlignedVec<T>, // [iterations + 1]
-    pub len: usize,            // iterations that ran
-    pub states: usize,         // of the problem that ran
+    pub kept: AlignedVec<T>,   // [iterations, kept], or empty
+    pub keeping: bool,
+    pub len: usize,    // iterations that ran
+    pub states: usize, // of the problem that ran
     pub recording: bool,
+}
+
+impl<T: Real> Tape<T> {
+    /// Numbers kept of the inner steps of one iteration.
+    pub fn kept_len(&self, problem: &Problem<'_, T>) -> usize {
+        if self.keeping { problem.z_update.kept_len(&problem.op) } else { 0 }
+    }
 }
 
 impl<T: Real> Workspace<T> {
@@ -77,18 +92,24 @@ impl<T: Real> Workspace<T> {
             Mode::Solve => {
                 self.z_scratch.ensure(problem.z_update.forward_scratch_len(&problem.op));
                 self.tape.recording = false;
+                self.tape.keeping = false;
             }
-            Mode::Differentiate { iterations } => {
+            Mode::Differentiate { iterations } | Mode::Keep { iterations } => {
                 self.z_scratch.ensure(problem.z_update.scratch_len(&problem.op));
                 self.tape.recording = true;
+                self.tape.keeping = matches!(mode, Mode::Keep { .. });
                 if self.room(problem) < iterations {
                     self.tape.len = 0;
                 }
-                self.tape.z.ensure((iterations + 1) * n);
-                self.tape.u.ensure((iterations + 1) * n);
-                self.tape.x.ensure(iterations * n);
-                self.tape.carry.ensure((iterations + 1) * carry);
-                self.tape.factor.ensure(iterations + 1);
+                // Sizes beyond all memory are not taken, and the solve refuses.
+                let states = iterations.saturating_add(1);
+                self.tape.z.ensure(states.saturating_mul(n));
+                self.tape.u.ensure(states.saturating_mul(n));
+                self.tape.x.ensure(iterations.saturating_mul(n));
+                self.tape.carry.ensure(states.saturating_mul(carry));
+                self.tape.factor.ensure(states);
+                let kept = self.tape.kept_len(problem);
+                self.tape.kept.ensure(iterations.saturating_mul(kept));
                 for buffer in [&mut self.d_z, &mut self.d_z_in, &mut self.d_u, &mut self.d_u_in] {
                     buffer.ensure(n);
                 }
@@ -105,7 +126,8 @@ impl<T: Real> Workspace<T> {
         let (n, tape) = (problem.op.sheaf().state_len(), &self.tape);
         let carry = problem.z_update.carry_len(&problem.op);
         let states = [(tape.z.len(), n, 1), (tape.u.len(), n, 1), (tape.x.len(), n, 0)];
-        let others = [(tape.carry.len(), carry, 1), (tape.factor.len(), 1, 1)];
+        let kept = (tape.kept.len(), tape.kept_len(problem), 0);
+        let others = [(tape.carry.len(), carry, 1), (tape.factor.len(), 1, 1), kept];
         let fit = |(len, one, more): (usize, usize, usize)| {
             len.checked_div(one).map_or(usize::MAX, |count| count.saturating_sub(more))
         };
@@ -151,28 +173,46 @@ impl<T: Real> Workspace<T> {
     }
 
     /// Proposals after iteration `k` (from 0) of a recorded solve, `[states]`.
-    pub fn x_at(&self, k: usize, states: usize) -> &[T] {
-        &self.tape.x[k * states..][..states]
+    pub fn x_at(&self, k: usize, states: usize) -> Result<&[T]> {
+        self.recorded(k, k.saturating_add(1), states)
     }
 
     /// Proposals of the last `count` iterations of a recorded solve, oldest first, `[count, states]`.
-    pub fn last_x(&self, count: usize, states: usize) -> &[T] {
-        &self.tape.x[(self.tape.len - count) * states..self.tape.len * states]
+    pub fn last_x(&self, count: usize, states: usize) -> Result<&[T]> {
+        let first = self.tape.len.checked_sub(count).unwrap_or(count);
+        self.recorded(first, first.max(self.tape.len), states)
     }
 
-    /// The last proposals.
+    /// Proposals of iterations `first` to `end`.
+    fn recorded(&self, first: usize, end: usize, states: usize) -> Result<&[T]> {
+        let Tape { len, states: own, .. } = self.tape;
+        if self.tape.recording && first <= end && end <= len && states == own {
+            return Ok(&self.tape.x[first * states..end * states]);
+        }
+        let recorded = if self.tape.recording { len } else { 0 };
+        let expected = format!("iterations of {own} states, {recorded} of them");
+        Err(Error::new(
+            ErrorKind::OutOfRange,
+            "recorded proposals",
+            expected,
+            format!("{first} to {end} of {states}"),
+        )
+        .hint("solve with a workspace made for Mode::Differentiate; a solve that fails leaves no tape"))
+    }
+
+    /// The last proposals, at most so many numbers.
     pub fn x(&self, states: usize) -> &[T] {
-        &self.x[..states]
+        &self.x[..states.min(self.x.len())]
     }
 
-    /// The last agreed state.
+    /// The last agreed state, at most so many numbers.
     pub fn z(&self, states: usize) -> &[T] {
-        &self.z[..states]
+        &self.z[..states.min(self.z.len())]
     }
 
-    /// The last duals.
+    /// The last duals, at most so many numbers.
     pub fn u(&self, states: usize) -> &[T] {
-        &self.u[..states]
+        &self.u[..states.min(self.u.len())]
     }
 
     /// How many numbers it holds.
@@ -193,6 +233,7 @@ impl<T: Real> Workspace<T> {
             &tape.x,
             &tape.carry,
             &tape.factor,
+            &tape.kept,
             &self.d_z,
             &self.d_z_in,
             &self.d_u,

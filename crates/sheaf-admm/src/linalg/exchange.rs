@@ -3,6 +3,8 @@
 //! `partners[k]` is the row where the partner of slot k starts; a slot without an edge is its own partner, so that its
 //! difference is 0. Slots lie `d_e` rows apart within an agent's `ld` rows.
 
+use std::ops::Range;
+
 use super::simd::kernel;
 use crate::Real;
 
@@ -22,13 +24,24 @@ pub struct SlotRows {
 pub struct Partners {
     rows: Vec<u32>, // [agents, slots]
     end: usize,
+    reach: usize,
 }
 
 impl Partners {
-    /// Partners whose slots have `d_e` rows.
-    pub fn new(rows: Vec<u32>, d_e: usize) -> Self {
+    /// Partners of agents whose rows have these sizes.
+    pub fn new(rows: Vec<u32>, sizes: SlotRows) -> Self {
+        let SlotRows { slots, d_e, ld } = sizes;
         let end = rows.iter().max().map_or(0, |&last| last as usize + d_e);
-        Self { rows, end }
+        let apart = |(k, &row): (usize, &u32)| (k / slots).abs_diff((row as usize + d_e - 1) / ld);
+        let before = |(k, &row): (usize, &u32)| (k / slots).abs_diff(row as usize / ld);
+        let places = || rows.iter().enumerate();
+        let reach = places().map(apart).chain(places().map(before)).max().unwrap_or(0);
+        Self { rows, end, reach }
+    }
+
+    /// The largest distance between an agent and a partner, in agents.
+    pub fn reach(&self) -> usize {
+        self.reach
     }
 
     /// The first row of each slot's partner.
@@ -42,13 +55,28 @@ impl Partners {
     }
 }
 
+/// The rows of agents around a band: where they start, and where the band does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Row of the whole vector that is first in `y`.
+    base: usize,
+    /// Row of `y` at which the band's agents start.
+    first: usize,
+}
+
 #[inline(always)]
-fn partners_body<T: Real, const FMA: bool>(rows: SlotRows, partners: &[u32], y: &[T], s: &mut [T]) {
+fn band_body<T: Real, const FMA: bool>(
+    rows: SlotRows,
+    partners: &[u32],
+    window: Window,
+    y: &[T],
+    s: &mut [T],
+) {
     let SlotRows { slots, d_e, ld } = rows;
     for ((i, s), partners) in s.chunks_exact_mut(ld).enumerate().zip(partners.chunks_exact(slots)) {
-        let own = &y[i * ld..][..ld];
+        let own = &y[window.first + i * ld..][..ld];
         for (k, &partner) in partners.iter().enumerate() {
-            let other = &y[partner as usize..][..d_e];
+            let other = &y[partner as usize - window.base..][..d_e];
             let own = &own[k * d_e..][..d_e];
             for ((s, &a), &b) in s[k * d_e..][..d_e].iter_mut().zip(own).zip(other) {
                 *s = a - b;
@@ -58,68 +86,119 @@ fn partners_body<T: Real, const FMA: bool>(rows: SlotRows, partners: &[u32], y: 
     }
 }
 
+/// The whole sheaf as one band: inside kernels that go on with `s`.
+#[inline(always)]
+pub(super) fn partners_body<T: Real, const FMA: bool>(
+    rows: SlotRows,
+    partners: &[u32],
+    y: &[T],
+    s: &mut [T],
+) {
+    band_body::<T, FMA>(rows, partners, Window { base: 0, first: 0 }, y, s);
+}
+
 kernel! {
-    /// s = y − y of the partner, slot by slot; padding becomes 0.
-    pub(crate) fn exchange_any, exchange_any_at<T>(rows: SlotRows, partners: &[u32], y: &[T], s: &mut [T])
-        = partners_body;
+    /// s = y − y of the partner, slot by slot, for the agents of a band; padding becomes 0.
+    fn exchange_any, exchange_any_at<T>(rows: SlotRows, partners: &[u32], window: Window, y: &[T], s: &mut [T])
+        = band_body;
 }
 
 /// Scalars that bring an exchange kernel of their own.
 pub trait ExchangeKernel: Sized {
-    /// s = y − y of the partner, slot by slot; padding becomes 0.
-    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[Self], s: &mut [Self]);
+    /// s = y − y of the partner, slot by slot, for a range of agents; padding becomes 0. `y` starts with the rows of
+    /// agent `base` and holds all partners', `s` with those of the range.
+    fn exchange_partners(
+        rows: SlotRows,
+        partners: &Partners,
+        agents: Range<usize>,
+        base: usize,
+        y: &[Self],
+        s: &mut [Self],
+    );
 }
 
 impl ExchangeKernel for f64 {
-    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[f64], s: &mut [f64]) {
-        exchange_any(rows, &partners.rows, y, s);
+    fn exchange_partners(
+        rows: SlotRows,
+        partners: &Partners,
+        agents: Range<usize>,
+        base: usize,
+        y: &[f64],
+        s: &mut [f64],
+    ) {
+        let window = Window { base: base * rows.ld, first: (agents.start - base) * rows.ld };
+        exchange_any(rows, &partners.rows[agents.start * rows.slots..agents.end * rows.slots], window, y, s);
     }
 }
 
 impl ExchangeKernel for f32 {
     #[allow(unsafe_code)]
-    fn exchange_partners(rows: SlotRows, partners: &Partners, y: &[f32], s: &mut [f32]) {
+    fn exchange_partners(
+        rows: SlotRows,
+        partners: &Partners,
+        agents: Range<usize>,
+        base: usize,
+        y: &[f32],
+        s: &mut [f32],
+    ) {
+        let window = Window { base: base * rows.ld, first: (agents.start - base) * rows.ld };
+        let of = &partners.rows[agents.start * rows.slots..agents.end * rows.slots];
         #[cfg(target_arch = "x86_64")]
         if rows.d_e <= 8 && super::simd::level() >= super::simd::Level::Avx2 {
-            let agents = partners.rows.len() / rows.slots.max(1);
-            let fits = rows.slots * rows.d_e <= rows.ld
-                && y.len() >= agents * rows.ld
-                && s.len() >= agents * rows.ld
-                && partners.end <= y.len();
-            assert!(fits, "exchange: a vector shorter than its agents");
+            partners.check(rows, &agents, base, y.len());
+            assert!(s.len() >= agents.len() * rows.ld, "exchange: fewer differences than agents");
             // SAFETY: AVX2 was detected and the lengths were just checked.
-            unsafe { avx2::exchange(rows, &partners.rows, y, s) };
+            unsafe { avx2::exchange(rows, of, window, y, s) };
             return;
         }
-        exchange_any(rows, &partners.rows, y, s);
+        exchange_any(rows, of, window, y, s);
+    }
+}
+
+impl Partners {
+    /// Panics unless the rows of some agents and all their partners lie within `len` rows from agent `base` on.
+    pub(super) fn check(&self, sizes: SlotRows, agents: &Range<usize>, base: usize, len: usize) {
+        let SlotRows { slots, d_e, ld } = sizes;
+        assert!(slots * d_e <= ld && agents.end * slots <= self.rows.len(), "exchange: agents without slots");
+        let all = self.rows.len() / slots.max(1);
+        let (first, last) = (agents.start.saturating_sub(self.reach), (agents.end + self.reach).min(all));
+        let inside = base <= first && (last - base) * ld <= len && self.end <= all * ld;
+        assert!(inside || agents.is_empty(), "exchange: a partner beyond the rows");
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     #![allow(unsafe_code)]
-    use super::SlotRows;
+    use super::{SlotRows, Window};
     use std::arch::x86_64::*;
 
     /// Eight lanes at a time, of which `d_e` count: each store is overwritten by the next slot's, the rest by zeros.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn exchange(rows: SlotRows, partners: &[u32], y: &[f32], s: &mut [f32]) {
+    pub(super) unsafe fn exchange(
+        rows: SlotRows,
+        partners: &[u32],
+        window: Window,
+        y: &[f32],
+        s: &mut [f32],
+    ) {
         let SlotRows { slots, d_e, ld } = rows;
         let (y_len, agents) = (y.len(), partners.len() / slots);
         for i in 0..agents {
             for k in 0..slots {
-                let (own, partner) = (i * ld + k * d_e, partners[i * slots + k] as usize);
-                let wide = own + 8 <= (i + 1) * ld && partner + 8 <= y_len;
+                let (to, partner) = (i * ld + k * d_e, partners[i * slots + k] as usize - window.base);
+                let own = window.first + to;
+                let wide = k * d_e + 8 <= ld && partner + 8 <= y_len;
                 if wide {
-                    // SAFETY: both loads and the store end inside their slices, as `wide` says (s is as long as y).
+                    // SAFETY: both loads and the store end inside their slices, as `wide` and the caller say.
                     unsafe {
                         let a = _mm256_loadu_ps(y.as_ptr().add(own));
                         let b = _mm256_loadu_ps(y.as_ptr().add(partner));
-                        _mm256_storeu_ps(s.as_mut_ptr().add(own), _mm256_sub_ps(a, b));
+                        _mm256_storeu_ps(s.as_mut_ptr().add(to), _mm256_sub_ps(a, b));
                     }
                 } else {
                     for r in 0..d_e {
-                        s[own + r] = y[own + r] - y[partner + r];
+                        s[to + r] = y[own + r] - y[partner + r];
                     }
                 }
             }

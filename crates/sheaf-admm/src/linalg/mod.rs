@@ -1,4 +1,4 @@
-//! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
+//! Matrix products and the small hot kernels, with their plain twins.
 
 pub mod activation;
 pub mod aligned;
@@ -9,9 +9,9 @@ pub mod envelope;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
-mod low_rank_shaped;
 pub mod ordering;
-pub mod panel;
+#[cfg(target_arch = "x86_64")]
+mod product;
 pub(crate) mod reduce;
 pub(crate) mod scratch;
 pub mod simd;
@@ -20,4 +20,5 @@ pub mod stack;
 mod stack_avx512;
 pub mod thin;
 pub mod tile_prox;
+pub mod tiles;
 pub mod vector;

@@ -14,15 +14,14 @@
 
 use std::ops::Range;
 
-use crate::Real;
 use crate::linalg::gemm::{Mat, gemm};
-use crate::linalg::panel::{panel_gemm, panel_gemm_bias};
 use crate::linalg::reduce::sum;
 use crate::linalg::simd::kernel;
 use crate::linalg::vector::add;
-use crate::nn::Init;
+use crate::nn::{Init, check_params, check_rows};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Real, Result};
 
 /// y = x W + b.
 ///
@@ -63,6 +62,11 @@ impl Linear {
         self.b.clone()
     }
 
+    /// W, then b.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        std::iter::once(&self.w).chain(&self.b)
+    }
+
     /// LeCun-normal weights, zero bias.
     pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
         self.init_with(params, Init::LecunNormal, Init::Zeros, stream);
@@ -76,6 +80,12 @@ impl Linear {
         }
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
+        check_params(params, self.ranges())?;
+        check_rows(x, self.input, y, self.output)
+    }
+
     /// y = x W + b.
     pub fn forward<T: Real>(
         &self,
@@ -84,12 +94,16 @@ impl Linear {
         y: &mut [T], // [rows, output]
     ) {
         let rows = self.rows(x, y);
-        let x = Mat::new(x, rows, self.input);
+        let beta = match &self.b {
+            Some(b) => {
+                let b = &params[b.clone()];
+                y.chunks_exact_mut(self.output.max(1)).for_each(|row| row.copy_from_slice(b));
+                T::ONE
+            }
+            None => T::ZERO,
+        };
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        match &self.b {
-            Some(b) => panel_gemm_bias(y, x, w, &params[b.clone()]),
-            None => panel_gemm(y, x, w, false),
-        }
+        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, beta);
     }
 
     /// y += x W + b: a skip connection's layer.
@@ -102,10 +116,10 @@ impl Linear {
         let rows = self.rows(x, y);
         if let Some(b) = &self.b {
             let b = &params[b.clone()];
-            y.chunks_exact_mut(self.output).for_each(|row| add(row, b));
+            y.chunks_exact_mut(self.output.max(1)).for_each(|row| add(row, b));
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        panel_gemm(y, Mat::new(x, rows, self.input), w, true);
+        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
     }
 
     /// Adjoint of [`Linear::forward`] and [`Linear::forward_add`]; `d_x` may be left out.
@@ -147,7 +161,7 @@ impl Linear {
         let rows = self.rows(x, d_y);
         let d_y_mat = Mat::new(d_y, rows, self.output);
         let d_w = &mut d_params[self.w.clone()];
-        panel_gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, true);
+        gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, T::ONE, T::ONE);
         if let Some(b) = &self.b {
             column_sums(d_y, &mut d_params[b.clone()]);
         }
@@ -165,12 +179,17 @@ impl Linear {
             return self.forward(params, x, y);
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        for (x, y) in x.chunks_exact(self.input * cols).zip(y.chunks_exact_mut(self.output * cols)) {
-            if let Some(b) = &self.b {
-                let b = &params[b.clone()];
-                y.chunks_exact_mut(cols).zip(b).for_each(|(line, &b)| line.fill(b));
-            }
-            panel_gemm(y, w.t(), Mat::new(x, self.input, cols), self.b.is_some());
+        let (wide_in, wide_out) = ((self.input * cols).max(1), (self.output * cols).max(1));
+        for (x, y) in x.chunks_exact(wide_in).zip(y.chunks_exact_mut(wide_out)) {
+            let beta = match &self.b {
+                Some(b) => {
+                    let b = &params[b.clone()];
+                    y.chunks_exact_mut(cols).zip(b).for_each(|(line, &b)| line.fill(b));
+                    T::ONE
+                }
+                None => T::ZERO,
+            };
+            gemm(y, w.t(), Mat::new(x, self.input, cols), T::ONE, beta);
         }
     }
 
@@ -187,12 +206,12 @@ impl Linear {
         if cols == 1 {
             return self.vjp(params, x, d_y, d_x, d_params);
         }
-        let (wide_in, wide_out) = (self.input * cols, self.output * cols);
+        let (wide_in, wide_out) = ((self.input * cols).max(1), (self.output * cols).max(1));
         for (r, (x, d_y)) in x.chunks_exact(wide_in).zip(d_y.chunks_exact(wide_out)).enumerate() {
             let d_y_mat = Mat::new(d_y, self.output, cols);
             if let Some(d_x) = d_x.as_deref_mut() {
                 let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-                panel_gemm(&mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, true);
+                gemm(&mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, T::ONE, T::ONE);
             }
             let d_w = &mut d_params[self.w.clone()];
             gemm(d_w, Mat::new(x, self.input, cols), d_y_mat.t(), T::ONE, T::ONE);
@@ -203,7 +222,7 @@ impl Linear {
     }
 
     fn rows<T>(&self, x: &[T], y: &[T]) -> usize {
-        let rows = x.len() / self.input;
+        let rows = x.len().checked_div(self.input).unwrap_or(0);
         debug_assert_eq!(x.len(), rows * self.input, "linear: x is not a whole number of rows");
         debug_assert_eq!(y.len(), rows * self.output, "linear: x and y differ in rows");
         rows
@@ -217,7 +236,7 @@ kernel! {
 
 #[inline(always)]
 fn column_sums_body<T: Real, const FMA: bool>(m: &[T], sums: &mut [T]) {
-    for row in m.chunks_exact(sums.len()) {
+    for row in m.chunks_exact(sums.len().max(1)) {
         for (sum, &v) in sums.iter_mut().zip(row) {
             *sum += v;
         }
@@ -231,8 +250,8 @@ kernel! {
 
 #[inline(always)]
 fn line_sums_body<T: Real, const FMA: bool>(m: &[T], sums: &mut [T]) {
-    let cols = m.len() / sums.len();
-    for (line, total) in m.chunks_exact(cols).zip(sums) {
+    let cols = m.len().checked_div(sums.len()).unwrap_or(0);
+    for (line, total) in m.chunks_exact(cols.max(1)).zip(sums) {
         *total += sum(line);
     }
 }

@@ -3,61 +3,49 @@
 //! With P the block-diagonal of all stacks (project) and D the signed incidence of row blocks (difference along
 //! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P.
 
+use std::ops::Range;
+
+use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
-use crate::error::check_len;
-use crate::linalg::vector::dot;
-use crate::{Real, Result};
+use crate::Real;
+use crate::linalg::vector::{dot, scale_shift};
 
-/// A sheaf together with the restriction maps of one sample.
+/// The products of a sheaf with maps that fit it, on vectors whose lengths were checked before.
 #[derive(Clone, Copy, Debug)]
-pub struct SheafOp<'a, T> {
-    sheaf: &'a Sheaf,
-    maps: Maps<'a, T>,
+pub(crate) struct Products<'a, T> {
+    pub(super) sheaf: &'a Sheaf,
+    pub(super) maps: Maps<'a, T>,
 }
 
-impl<'a, T: Real> SheafOp<'a, T> {
-    /// Checks that the maps fit the sheaf.
-    pub fn new(sheaf: &'a Sheaf, maps: Maps<'a, T>) -> Result<Self> {
-        maps.validate(sheaf)?;
-        Ok(Self { sheaf, maps })
-    }
-
-    /// The shape.
-    pub fn sheaf(&self) -> &'a Sheaf {
-        self.sheaf
-    }
-
-    /// The maps.
-    pub fn maps(&self) -> &Maps<'a, T> {
-        &self.maps
-    }
-
+impl<'a, T: Real> Products<'a, T> {
     /// y = P z.
     #[inline]
-    pub fn project(&self, z: &[T], y: &mut [T]) {
+    pub(crate) fn project(&self, z: &[T], y: &mut [T]) {
         self.maps.project(self.sheaf, z, y);
     }
 
     /// g = Pᵀ s.
     #[inline]
-    pub fn lift(&self, s: &[T], g: &mut [T]) {
+    pub(crate) fn lift(&self, s: &[T], g: &mut [T]) {
         self.maps.lift(self.sheaf, s, g);
     }
 
     /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
-    pub fn exchange(&self, y: &[T], s: &mut [T]) {
+    pub(crate) fn exchange(&self, y: &[T], s: &mut [T]) {
         if y.is_empty() {
             return;
         }
         match self.sheaf.partners() {
-            Some((rows, partners)) => T::exchange_partners(rows, partners, y, s),
+            Some((rows, partners)) => {
+                T::exchange_partners(rows, partners, 0..self.sheaf.agents(), 0, y, s);
+            }
             None => exchange(self.sheaf, y, s),
         }
     }
 
     /// r = D y: the residual of every edge, `[edge_len]`.
-    pub fn difference(&self, y: &[T], r: &mut [T]) {
+    pub(crate) fn difference(&self, y: &[T], r: &mut [T]) {
         for e in self.sheaf.edges() {
             let n = e.dim as usize;
             let (a, b) = (&y[e.row_u as usize..][..n], &y[e.row_v as usize..][..n]);
@@ -68,7 +56,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// s = Dᵀ r. The adjoint of [`difference`](Self::difference).
-    pub fn spread(&self, r: &[T], s: &mut [T]) {
+    pub(crate) fn spread(&self, r: &[T], s: &mut [T]) {
         s.fill(T::ZERO);
         for e in self.sheaf.edges() {
             let n = e.dim as usize;
@@ -83,40 +71,71 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// r = F z; `rows` is scratch of `row_len`.
-    pub fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
+    pub(crate) fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
         self.project(z, rows);
         self.difference(rows, r);
     }
 
     /// g = Fᵀ r; `rows` is scratch of `row_len`.
-    pub fn coboundary_t(&self, r: &[T], g: &mut [T], rows: &mut [T]) {
+    pub(crate) fn coboundary_t(&self, r: &[T], g: &mut [T], rows: &mut [T]) {
         self.spread(r, rows);
         self.lift(rows, g);
     }
 
     /// g = L z. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
     #[inline]
-    pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
-        self.project(z, y);
-        match (&self.maps, self.sheaf.partners()) {
-            (Maps::Table { stacks, index, order }, Some((rows, partners))) => {
-                T::exchange_lift_table(table(self.sheaf, index, order), rows, partners, stacks, y, s, g);
-            }
-            _ => {
-                self.exchange(y, s);
-                self.lift(s, g);
-            }
+    pub(crate) fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
+        if let Some(grid) = self.banded() {
+            return grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {});
         }
+        self.project(z, y);
+        if let (Maps::Packed(low), Some((_, partners))) = (&self.maps, self.sheaf.partners()) {
+            return low.exchange_lift(self.sheaf, partners.rows(), y, s, g);
+        }
+        self.exchange(y, s);
+        self.lift(s, g);
+    }
+
+    /// q = gamma·L p + shift·p in one sweep. `input` yields p part by part, in order, before it is read; `after` sees
+    /// the range of states, p and q of each part once it is done. Where the exchanged residuals are kept they are left
+    /// in `s`, else `s` is scratch.
+    #[inline]
+    pub(crate) fn sweep(
+        &self,
+        gamma: T,
+        shift: T,
+        mut input: impl Input<T>,
+        q: &mut [T],
+        y: &mut [T],
+        s: &mut [T],
+        keep: bool,
+        mut after: impl FnMut(Range<usize>, &[T], &[T]),
+    ) {
+        if let Some(grid) = self.banded() {
+            return grid.sweep(gamma, shift, input, q, y, s, keep, after);
+        }
+        let all = 0..self.sheaf.state_len();
+        input.ready(all.clone());
+        self.laplacian(input.get(), q, y, s);
+        scale_shift(q, gamma, shift, input.get());
+        after(all, input.get(), q);
+    }
+
+    /// The sheaf as bands, where a table gives its maps and every slot has one partner.
+    fn banded(&self) -> Option<Bands<'a, T>> {
+        let Maps::Table { stacks, index, order, tiles } = self.maps else { return None };
+        let (slots, partners) = self.sheaf.partners()?;
+        Some(Bands { table: table(self.sheaf, index, order), slots, partners, stacks, tiles })
     }
 
     /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
-    pub fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+    pub(crate) fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.coboundary(z, r, rows);
         dot(r, r) * T::from_f64(0.5)
     }
 
     /// √(mean of the squared residuals + 1e-6), the published measure of agreement.
-    pub fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+    pub(crate) fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.coboundary(z, r, rows);
         let count = T::from_f64(self.sheaf.edge_len().max(1) as f64);
         (dot(r, r) / count + T::from_f64(1e-6)).sqrt()
@@ -124,13 +143,8 @@ impl<'a, T: Real> SheafOp<'a, T> {
 
     /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
-    pub fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
-        d_maps.add_outers(self.sheaf, &self.maps, scale, 2, rows, states);
-    }
-
-    /// Checks the length of a state vector.
-    pub fn check_state(&self, place: &str, state: &[T]) -> Result<()> {
-        check_len(place, self.sheaf.state_len(), state.len())
+    pub(crate) fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
+        d_maps.outers(self.sheaf, &self.maps, scale, 2, rows, states);
     }
 }
 

@@ -10,22 +10,28 @@
 //!
 //! Only "exchange" touches another agent: it is all the communication there is.
 
+mod bands;
 mod coboundary;
+mod compose;
 mod graph;
 pub mod grid;
 pub mod init;
 mod maps;
 mod maps_grad;
+mod operator;
 mod packed;
 
-pub use coboundary::SheafOp;
+pub(crate) use bands::{Given, Made};
+pub use compose::{compose_low_rank, compose_low_rank_vjp};
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
-pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
+pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
+pub use operator::SheafOp;
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
 use crate::linalg::exchange::{Partners, SlotRows};
+use crate::linalg::tiles::tile_len;
 use crate::{Error, ErrorKind, Result};
 
 /// Row blocks of agents start at multiples of this many numbers, so that f32 stacks are whole cache lines.
@@ -220,9 +226,10 @@ impl Sheaf {
         self.stack_offsets[self.agents()]
     }
 
-    /// Row offsets of an agent's slots within its own rows; one more entry than slots.
+    /// Row offsets of an agent's slots within its own rows; one more entry than slots. Empty for an agent that does
+    /// not exist.
     pub fn slot_rows(&self, agent: usize) -> &[usize] {
-        &self.slot_rows[agent]
+        self.slot_rows.get(agent).map_or(&[], Vec::as_slice)
     }
 
     /// The common sizes, when all agents are alike.
@@ -236,6 +243,14 @@ impl Sheaf {
         Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
     }
 
+    /// Numbers of one stack by [tiles](crate::linalg::tiles); 0 where the shape has none.
+    pub fn tile_len(&self) -> usize {
+        match (self.uniform, self.partners()) {
+            (Some(u), Some((rows, _))) => tile_len(u.d_v, rows),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn edges(&self) -> &[EdgeRows] {
         &self.edges
     }
@@ -243,7 +258,7 @@ impl Sheaf {
 
 /// The partner row of every slot; `None` when a slot has two edges, or when there are no slots.
 fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
-    let Uniform { slots, d_e, .. } = sheaf.uniform.filter(|u| u.slots > 0)?;
+    let Uniform { slots, d_e, ld, .. } = sheaf.uniform.filter(|u| u.slots > 0)?;
     let row = |agent: usize, slot: usize| (sheaf.row_offsets[agent] + sheaf.slot_rows[agent][slot]) as u32;
     let mut partners: Vec<u32> =
         (0..graph.agents()).flat_map(|a| (0..slots).map(move |s| (a, s))).map(|(a, s)| row(a, s)).collect();
@@ -257,7 +272,7 @@ fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
             partners[place] = other;
         }
     }
-    Some(Partners::new(partners, d_e))
+    Some(Partners::new(partners, SlotRows { slots, d_e, ld }))
 }
 
 /// Rounds up to a multiple of [`ROW_PAD`].

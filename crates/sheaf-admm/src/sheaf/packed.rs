@@ -18,7 +18,7 @@
 //! | dF | `[d_v, ld]`, a stack |
 
 use super::Sheaf;
-use super::maps::{check_index, count_views, need_uniform};
+use super::maps::{check_index, count_views, need_uniform, valid_uniform};
 use crate::error::check_len;
 use crate::linalg::low_rank::{self, Grouped, LowRankShape};
 use crate::linalg::simd::{fma, kernel};
@@ -135,7 +135,7 @@ impl<T: Real> PackedLowRank<'_, T> {
     }
 
     fn valid_shape(&self, sheaf: &Sheaf) -> LowRankShape {
-        let u = sheaf.as_uniform().expect("validated");
+        let u = valid_uniform(sheaf);
         LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank: self.rank, ld: u.ld }
     }
 
@@ -145,6 +145,12 @@ impl<T: Real> PackedLowRank<'_, T> {
 
     pub(super) fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
         low_rank::lift(self.valid_shape(sheaf), self.agents.by_view(), self.base, self.views, s, g);
+    }
+
+    /// s = y − y of the partner slot, then g = Fᵀ s.
+    pub(super) fn exchange_lift(&self, sheaf: &Sheaf, partners: &[u32], y: &[T], s: &mut [T], g: &mut [T]) {
+        let (shape, agents) = (self.valid_shape(sheaf), self.agents.by_view());
+        low_rank::exchange_lift(shape, agents, partners, self.base, self.views, y, s, g);
     }
 
     /// Adds outer products to dense stacks `[distinct views of the sample, d_v, ld]`.

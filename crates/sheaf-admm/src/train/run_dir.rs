@@ -21,23 +21,34 @@ use crate::{Error, ErrorKind, Result};
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// Prepares an empty directory for a new run.
+    /// Prepares a directory for a new run: an empty one, or one left by a start that failed before its first
+    /// checkpoint, as on a full disk.
     pub fn create(path: &Path, config: &str) -> Result<Self> {
         let dir = Self(path.to_path_buf());
         fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e))?;
-        let mut entries = fs::read_dir(path).map_err(|e| io_error(path, "a readable directory", &e))?;
-        if let Some(entry) = entries.next() {
-            let name = entry.map_or("an entry".into(), |e| format!("`{}`", e.file_name().display()));
+        let begun = dir.entries(path)?;
+        if let Some(entry) = begun.first().filter(|_| !dir.never_started(&begun)) {
+            let name = entry.file_name().unwrap_or_default().display();
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 path.display().to_string(),
                 "an empty directory for a new run",
-                format!("one with {name} in it"),
+                format!("one with `{name}` in it"),
             )
-            .hint("continue the run in it with --resume, or choose another directory"));
+            .hint(if dir.has_checkpoint() {
+                "continue the run in it with --resume, or choose another directory"
+            } else {
+                "choose another directory"
+            }));
         }
+        begun.iter().filter(|p| p.is_file()).try_for_each(|p| remove(p))?;
         let checkpoints = dir.checkpoints_dir();
-        fs::create_dir(&checkpoints).map_err(|e| io_error(&checkpoints, "to create the directory", &e))?;
+        match fs::create_dir(&checkpoints) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(io_error(&checkpoints, "to create the directory", &e));
+            }
+            _ => dir.entries(&checkpoints)?.iter().try_for_each(|p| remove(p))?,
+        }
         write_whole(&dir.config(), config.as_bytes())?;
         Ok(dir)
     }
@@ -46,16 +57,52 @@ impl RunDir {
     pub fn resume(path: &Path) -> Result<(Self, PathBuf)> {
         let dir = Self(path.to_path_buf());
         let latest = if dir.checkpoints_dir().is_dir() { dir.checkpoints()?.pop() } else { None };
-        match latest {
-            Some((_, checkpoint)) => Ok((dir, checkpoint)),
-            None => Err(Error::new(
-                ErrorKind::Unsupported,
-                path.display().to_string(),
-                "a run with a checkpoint to resume from",
-                "a directory without one",
-            )
-            .hint("start the run without --resume")),
+        if let Some((_, checkpoint)) = latest {
+            return Ok((dir, checkpoint));
         }
+        let got = match dir.config().is_file() {
+            true => "a run that ended before its first checkpoint was written",
+            false => "a directory without one",
+        };
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            path.display().to_string(),
+            "a run with a checkpoint to resume from",
+            got,
+        )
+        .hint("start the run without --resume"))
+    }
+
+    /// What is in a directory, in the order of its names.
+    fn entries(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(path).map_err(|e| io_error(path, "a readable directory", &e))?;
+        let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        self.checkpoints_dir().is_dir() && self.checkpoints().is_ok_and(|found| !found.is_empty())
+    }
+
+    /// Whether this is all that a start leaves before it has saved anything: nothing in it is worth keeping. The folder
+    /// of checkpoints is what it makes first; without it the files are someone else's.
+    fn never_started(&self, entries: &[PathBuf]) -> bool {
+        let unfinished = |path: &Path| path.extension().is_some_and(|e| e == "part");
+        let folder = self.checkpoints_dir();
+        folder.is_dir()
+            && entries.iter().all(|path| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                match name {
+                    "config.toml" => path.is_file(),
+                    "metrics.jsonl" => path.metadata().is_ok_and(|m| m.is_file() && m.len() == 0),
+                    "checkpoints" => {
+                        path.is_dir()
+                            && self.entries(&folder).is_ok_and(|all| all.iter().all(|p| unfinished(p)))
+                    }
+                    _ => path.is_file() && (name.starts_with("events.out.tfevents.") || unfinished(path)),
+                }
+            })
     }
 
     /// `config.toml`.
@@ -122,10 +169,12 @@ impl RunDir {
     }
 
     fn remove(&self, checkpoints: &[(u64, PathBuf)]) -> Result<()> {
-        checkpoints
-            .iter()
-            .try_for_each(|(_, path)| fs::remove_file(path).map_err(|e| io_error(path, "to remove it", &e)))
+        checkpoints.iter().try_for_each(|(_, path)| remove(path))
     }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|e| io_error(path, "to remove it", &e))
 }
 
 /// Checks that two configurations (TOML) agree but for the keys in `may_change`; names the first that differs.
@@ -174,9 +223,48 @@ mod tests {
     #[test]
     fn a_directory_with_something_in_it_is_refused_with_a_hint() {
         let dir = TestDir::new("run-dir");
-        RunDir::create(dir.path(), "a = 1\n").unwrap();
+        let run = RunDir::create(dir.path(), "a = 1\n").unwrap();
+        fs::write(run.checkpoint(0), "").unwrap();
         let error = RunDir::create(dir.path(), "a = 1\n").unwrap_err();
         assert!(error.to_string().contains("--resume"), "{error}");
+    }
+
+    #[test]
+    fn a_start_that_saved_nothing_can_be_started_again() {
+        let dir = TestDir::new("run-dir-again");
+        let run = RunDir::create(dir.path(), "a = 1\n").unwrap();
+        fs::write(run.metrics(), "").unwrap();
+        fs::write(dir.path().join("events.out.tfevents.1"), "header").unwrap();
+        fs::write(run.checkpoint(0).with_extension("safetensors.7.part"), "half").unwrap();
+        let error = RunDir::resume(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("before its first checkpoint"), "{error}");
+        assert!(error.hint_text().unwrap().contains("without --resume"));
+        let again = RunDir::create(dir.path(), "a = 2\n").unwrap();
+        assert_eq!(fs::read_to_string(again.config()).unwrap(), "a = 2\n");
+        let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["checkpoints", "config.toml"]);
+        assert_eq!(fs::read_dir(run.checkpoints_dir()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_may_be_worth_keeping_is_never_taken_for_a_failed_start() {
+        for (name, content) in [("metrics.jsonl", "{}\n"), ("best.safetensors", ""), ("notes.txt", "")] {
+            let dir = TestDir::new("run-dir-kept");
+            RunDir::create(dir.path(), "a = 1\n").unwrap();
+            fs::write(dir.path().join(name), content).unwrap();
+            let error = RunDir::create(dir.path(), "a = 1\n").unwrap_err();
+            assert_eq!(error.hint_text(), Some("choose another directory"), "{name}");
+            assert!(dir.path().join(name).exists());
+        }
+        let dir = TestDir::new("run-dir-foreign");
+        fs::write(dir.path().join("config.toml"), "mine").unwrap();
+        assert!(RunDir::create(dir.path(), "a = 1\n").is_err());
+        assert_eq!(fs::read_to_string(dir.path().join("config.toml")).unwrap(), "mine");
+        let dir = TestDir::new("run-dir-finished");
+        let run = RunDir::create(dir.path(), "a = 1\n").unwrap();
+        fs::write(run.checkpoint(0), "").unwrap();
+        assert!(RunDir::create(dir.path(), "a = 1\n").is_err());
     }
 
     #[test]

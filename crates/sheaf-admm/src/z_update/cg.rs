@@ -24,10 +24,13 @@
 //! and A receives the pair (q̄, p): dF += γ (e(p) q̄ᵀ + e(q̄) pᵀ), dγ += q̄·Lp, dshift += q̄·p. All pairs of a solve are
 //! collected and added to dF at once.
 
+use std::ops::Range;
+
+use super::cg_work::{Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
-use crate::linalg::vector::{axpy, cg_update, dot, scale_shift, sub, xpby};
-use crate::sheaf::SheafOp;
+use crate::linalg::vector::{cg_update, dot, scale_shift, xpby_into};
+use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 
@@ -124,7 +127,7 @@ impl<T: Real> Cg<T> {
 
     /// Scratch of a forward solve.
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        2 * op.sheaf().row_len() + 5 * op.sheaf().state_len()
+        2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
@@ -140,52 +143,10 @@ impl<T: Real> Cg<T> {
     ) -> Result<InnerReport> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
-        let report = system.run(w, z_prev, z, &mut work, |_, _, _| {});
+        let report = system.run(w, z_prev, z, &mut work, None);
         system.finish(w, z);
         Ok(report)
     }
-}
-
-/// Vectors of a running solve.
-pub(super) struct Work<'s, T> {
-    pub r: &'s mut [T],   // [states]
-    pub p: &'s mut [T],   // [states]
-    pub q: &'s mut [T],   // [states]
-    pub tmp: &'s mut [T], // [states]
-    pub y: &'s mut [T],   // [rows]
-    pub s: &'s mut [T],   // [rows]
-}
-
-impl<'s, T: Real> Work<'s, T> {
-    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they start
-    /// on a cache line when the scratch does.
-    pub(super) fn carve(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> (Self, &'s mut [T]) {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (y, rest) = scratch.split_at_mut(m);
-        let (s, rest) = rest.split_at_mut(m);
-        let (r, rest) = rest.split_at_mut(n);
-        let (p, rest) = rest.split_at_mut(n);
-        let (q, rest) = rest.split_at_mut(n);
-        let (tmp, rest) = rest.split_at_mut(n);
-        (Self { r, p, q, tmp, y, s }, &mut rest[..n])
-    }
-}
-
-impl<T> Work<'_, T> {
-    /// The same vectors for a shorter while.
-    pub(super) fn reborrow(&mut self) -> Work<'_, T> {
-        Work { r: self.r, p: self.p, q: self.q, tmp: self.tmp, y: self.y, s: self.s }
-    }
-}
-
-/// The scalars of one step.
-#[derive(Clone, Copy)]
-pub(super) struct Scalars<T> {
-    pub a: T,
-    pub b: T,
-    pub c: T,
-    pub c_next: T,
-    pub s: T,
 }
 
 /// A = γ·S L S + diag(shift) and what surrounds it.
@@ -222,10 +183,10 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     /// out = S L S p without shift; leaves the exchanged residuals in `s`.
     pub(super) fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
         match self.half {
-            None => self.op.laplacian(p, out, y, s),
+            None => self.op.raw().laplacian(p, out, y, s),
             Some(half) => {
                 multiply_into(tmp, half, p);
-                self.op.laplacian(tmp, out, y, s);
+                self.op.raw().laplacian(tmp, out, y, s);
                 out.iter_mut().zip(half).for_each(|(o, &h)| *o *= h);
             }
         }
@@ -245,61 +206,6 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         }
     }
 
-    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
-    fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
-        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-            let rho = self.shift.of(i);
-            for k in range[0]..range[1] {
-                out[k] += rho * (a[k] - b[k]);
-            }
-        }
-    }
-
-    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
-    /// never formed. Returns with the exchanged residuals of the product in `work.s`.
-    pub(super) fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>) {
-        let Work { r, y, s, tmp, .. } = work;
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
-                x.copy_from_slice(w);
-                self.laplacian(w, r, y, s, tmp);
-                r.iter_mut().for_each(|r| *r = -self.gamma * *r);
-            }
-            (Agreement::Soft { .. }, CgStart::Warm) => {
-                x.copy_from_slice(z_prev);
-                self.laplacian(z_prev, r, y, s, tmp);
-                r.iter_mut().for_each(|r| *r = -self.gamma * *r);
-                self.add_shifted_difference(r, w, z_prev);
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                sub(x, w, z_prev);
-                self.op.laplacian(z_prev, r, y, s);
-                if let Some(half) = self.half {
-                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-                axpy(r, -self.cfg.tikhonov, x);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                x.fill(T::ZERO);
-                self.op.laplacian(w, r, y, s);
-                if let Some(half) = self.half {
-                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
-                }
-            }
-        }
-    }
-
-    /// Turns the solution into the answer.
-    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
-        if self.cfg.agreement == Agreement::Hard {
-            if let Some(half) = self.half {
-                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
-            }
-            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
-        }
-    }
-
     /// The squared residual to reach, in tolerance mode.
     fn goal(&self, w: &[T], work: &mut Work<'_, T>) -> Option<T> {
         let CgStop::Tolerance { absolute, relative, .. } = self.cfg.stop else { return None };
@@ -311,7 +217,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                 self.add_shifted_difference(q, w, tmp);
             }
             Agreement::Hard => {
-                self.op.laplacian(w, q, y, s);
+                self.op.raw().laplacian(w, q, y, s);
                 if let Some(half) = self.half {
                     q.iter_mut().zip(half).for_each(|(q, &h)| *q *= h);
                 }
@@ -321,38 +227,60 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         Some(goal * goal)
     }
 
-    /// Runs the solve; `record(step, scalars, work)` sees p, q and the exchanged residuals of p, and r after the step,
-    /// and may put another buffer in the place of `work.s`. Called first with `scalars = None` after
-    /// [`begin`](Self::begin).
+    /// p = r + b·p_prev (r alone in the first step), q = A p; returns p·q.
+    fn turn(&self, b: Option<T>, work: &mut Work<'_, T>, keep: bool) -> T {
+        let Work { r, p, p_prev, q, tmp, y, s } = work;
+        let make = |part: Range<usize>, p: &mut [T]| match b {
+            Some(b) => xpby_into(p, &r[part.clone()], b, &p_prev[part]),
+            None => p.copy_from_slice(&r[part]),
+        };
+        if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
+            let mut along = T::ZERO;
+            let sum = |_, p: &[T], q: &[T]| along += dot(p, q);
+            self.op.raw().sweep(self.gamma, shift, Made { to: p, make }, q, y, s, keep, sum);
+            return along;
+        }
+        make(0..p.len(), p);
+        self.apply(p, q, y, s, tmp);
+        dot(p, q)
+    }
+
+    /// Runs the solve. Where there are `places`, the start's residuals and p, q, e(p) and the scalars of every step are
+    /// left there.
     pub(super) fn run<'w>(
         &self,
         w: &[T],
         z_prev: &[T],
         x: &mut [T],
         work: &mut Work<'w, T>,
-        mut record: impl FnMut(usize, Option<Scalars<T>>, &mut Work<'w, T>),
+        places: Option<Places<'w, T>>,
     ) -> InnerReport {
-        let guard = self.cfg.guard;
+        let (guard, keep) = (self.cfg.guard, places.is_some());
         let goal = self.goal(w, work);
-        self.begin(w, z_prev, x, work);
-        record(0, None, work);
-        let mut c = dot(work.r, work.r);
-        work.p.copy_from_slice(work.r);
-        let mut steps = 0;
+        let mut places = places.map(|mut places| {
+            std::mem::swap(&mut work.s, &mut places.start);
+            places
+        });
+        self.begin(w, z_prev, x, work, keep);
+        let (mut c, mut b, mut steps) = (dot(work.r, work.r), None, 0);
         while steps < self.cfg.stop.max_steps() && goal.is_none_or(|goal| c > goal) {
-            self.apply(work.p, work.q, work.y, work.s, work.tmp);
-            let s = dot(work.p, work.q) + guard;
+            std::mem::swap(&mut work.p, &mut work.p_prev);
+            if let Some(places) = &mut places {
+                places.install(work);
+            }
+            let s = self.turn(b, work, keep) + guard;
             // Without a guard, an exactly solved system has nothing left to divide by.
             if s <= T::ZERO || c + guard <= T::ZERO {
                 break;
             }
             let (a, mut c_next) = (c / s, T::ZERO);
             cg_update(x, work.r, work.p, work.q, a, &mut c_next);
-            let b = c_next / (c + guard);
-            record(steps, Some(Scalars { a, b, c, c_next, s }), work);
-            c = c_next;
+            let next = c_next / (c + guard);
+            if let Some(scalars) = places.as_mut().and_then(|places| places.scalars.next()) {
+                scalars.copy_from_slice(&[a, next, c, c_next, s]);
+            }
+            (c, b) = (c_next, Some(next));
             steps += 1;
-            xpby(work.p, work.r, b);
         }
         InnerReport { steps, converged: goal.is_none_or(|goal| c <= goal) }
     }

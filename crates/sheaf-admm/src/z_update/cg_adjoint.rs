@@ -1,18 +1,27 @@
 //! The reverse of a conjugate-gradient solve: replay it, keeping every step, then walk back.
 //!
 //! The equations stand at the head of [`cg`](super::cg). Every product of the solve becomes one pair (q̄, p) for the
-//! maps; the start contributes one more. They lie side by side in scratch, so that the maps' gradient is touched once:
+//! maps, e(p) q̄ᵀ + e(q̄) pᵀ; the start contributes one more. Both halves lie side by side, so that the maps' gradient is
+//! touched twice in all:
 //!
-//! | block | holds | shape |
-//! | --- | --- | --- |
-//! | rows | e(p_0) … e(p_T−1), e(start) · e(q̄_0) … e(q̄_T−1), e(r̄_0) | 2(T + 1) × rows |
-//! | states | q̄_0 … q̄_T−1, ±r̄_0 · p_0 … p_T−1, start | 2(T + 1) × states |
+//! | half | rows | states | terms |
+//! | --- | --- | --- | --- |
+//! | first | e(start), e(p_0) … e(p_T−1) | ±r̄_0, q̄_0 … 2 q̄_T−1 | T + 1 |
+//! | second | e(±r̄_0), e(q̄_0) … e(q̄_T−2) | start, p_0 … p_T−2 | T, at least 1 |
+//!
+//! After the last step nothing reads r and p, so q̄_T−1 = s̄ p_T−1: its product is at hand, and the two halves of its pair
+//! are equal. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
+//!
+//! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
+//! products.
 
-use super::cg::{Cg, CgStart, Scalars, System, Work, multiply_into};
-use super::{Agreement, ConsensusGrad};
-use crate::linalg::simd::{fma, kernel};
-use crate::linalg::vector::{add, axpy, dot, scale_into};
-use crate::sheaf::SheafOp;
+use std::ops::Range;
+
+use super::cg::{Cg, System};
+use super::cg_work::{Places, Scalars, Work};
+use super::{Agreement, ConsensusGrad, InnerReport};
+use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
+use crate::sheaf::{Given, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
@@ -20,10 +29,36 @@ impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        self.forward_scratch_len(op) + 2 * (t + 1) * (n + m) + (2 * t + 1) * n + 6 * n + 5 * t
+        pad(self.forward_scratch_len(op)) + self.kept_len(op) + (t + 1) * (n + m) + 6 * n
     }
 
-    /// Adjoint of [`forward`](Self::forward).
+    /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
+        pad((t + 1) * (n + m) + t * n + 5 * t + 1)
+    }
+
+    /// As [`forward`](Self::forward). Saves: `kept`.
+    pub fn forward_keeping(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        z: &mut [T],
+        kept: &mut [T], // kept_len(op)
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        let (mut work, half) = Work::carve(op, scratch);
+        let system = System::new(self, op, rho, half);
+        let (steps, count) = Steps::carve(self, op, kept);
+        let report = system.run(w, z_prev, z, &mut work, Some(steps.places(op)));
+        *count = T::from_f64(report.steps as f64);
+        system.finish(w, z);
+        Ok(report)
+    }
+
+    /// Adjoint of [`forward`](Self::forward), which it replays.
     pub fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -38,70 +73,104 @@ impl<T: Real> Cg<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        self.vjp_kept(op, rho, w, z_prev, &mut [], d_z, d_w, d_z_prev, grad, scratch)
+    }
+
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
+    pub fn vjp_kept(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        kept: &mut [T], // kept_len(op), or empty
+        d_z: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
         let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        let (front, rest) = scratch.split_at_mut(self.forward_scratch_len(op));
+        let (front, rest) = scratch.split_at_mut(pad(self.forward_scratch_len(op)));
         let (mut work, half) = Work::carve(op, front);
         let system = System::new(self, op, rho, half);
-        let (rows, rest) = rest.split_at_mut(2 * (max + 1) * m);
-        let (states, rest) = rest.split_at_mut(2 * (max + 1) * n);
-        let (qs, rest) = rest.split_at_mut(max * n);
-        let (rs, rest) = rest.split_at_mut((max + 1) * n);
+        let (replayed, rest) = rest.split_at_mut(self.kept_len(op));
+        let (e_dq, rest) = rest.split_at_mut((max + 1) * m);
+        let (d_qs, rest) = rest.split_at_mut((max + 1) * n);
         let (x, rest) = rest.split_at_mut(n);
-        let (steps_scalars, rest) = rest.split_at_mut(5 * max);
-
-        let report = {
-            // The exchanged residuals are written where the terms will be read: first the start's, then each step's.
-            let (steps_rows, start_rows) = rows[..(max + 1) * m].split_at_mut(max * m);
-            let mut places = steps_rows.chunks_exact_mut(m.max(1));
-            let mut work = Work { s: start_rows, ..work.reborrow() };
-            system.run(w, z_prev, x, &mut work, |t, scalars, work| {
-                if let Some(k) = scalars {
-                    states[(max + 1 + t) * n..][..n].copy_from_slice(work.p);
-                    qs[t * n..][..n].copy_from_slice(work.q);
-                    rs[(t + 1) * n..][..n].copy_from_slice(work.r);
-                    steps_scalars[5 * t..][..5].copy_from_slice(&[k.a, k.b, k.c, k.c_next, k.s]);
-                } else {
-                    rs[..n].copy_from_slice(work.r);
-                }
-                if let Some(place) = places.next() {
-                    work.s = place;
-                }
-            })
+        // The adjoint of the node scaling needs the solution and writes over the steps.
+        let replay = kept.is_empty() || system.half.is_some();
+        let (steps, count) = if replay {
+            let (steps, _) = Steps::carve(self, op, replayed);
+            let report = system.run(w, z_prev, x, &mut work.reborrow(), Some(steps.places(op)));
+            (Steps::carve(self, op, replayed).0, report.steps)
+        } else {
+            let (steps, count) = Steps::carve(self, op, kept);
+            (steps, count.to_f64() as usize)
         };
-        // A solve that met its tolerance early leaves gaps: close them, so that the terms are contiguous.
-        let t = report.steps;
-        if t < max {
-            rows.copy_within(max * m..(max + 1) * m, t * m);
-            states.copy_within((max + 1) * n..(max + 1 + t) * n, (t + 1) * n);
-        }
-        let kept = Kept { steps: t, qs, rs, scalars: steps_scalars };
-        let (rows, states) = (&mut rows[..2 * (t + 1) * m], &mut states[..2 * (t + 1) * n]);
-        system.reverse(&kept, w, z_prev, x, d_z, d_w, d_z_prev, grad, rows, states, &mut work, rest);
-        grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, 2 * (t + 1), rows, states);
+        let pairs = Pairs { steps, count, e_dq, d_qs };
+        let second = count.max(1);
+        let Pairs { steps, e_dq, d_qs, .. } =
+            system.reverse(pairs, w, z_prev, x, d_z, d_w, d_z_prev, grad, &mut work, rest);
+        let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
+        let first = count + 1;
+        grad.maps.add_outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n])?;
+        grad.maps.add_outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n])?;
         Ok(())
     }
 }
 
-/// What the replay kept.
-struct Kept<'s, T> {
-    steps: usize,
-    qs: &'s [T],      // [steps, states]
-    rs: &'s [T],      // [steps + 1, states]
-    scalars: &'s [T], // [steps, 5]
+/// The steps of a solve.
+struct Steps<'s, T> {
+    rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
+    ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
+    qs: &'s mut [T],      // [max, states]
+    scalars: &'s mut [T], // [max, 5]
 }
 
-impl<T: Real> Kept<'_, T> {
+impl<'s, T: Real> Steps<'s, T> {
+    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
+    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
+        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
+        let (rows, rest) = kept.split_at_mut((max + 1) * m);
+        let (ps, rest) = rest.split_at_mut((max + 1) * n);
+        let (qs, rest) = rest.split_at_mut(max * n);
+        let (scalars, rest) = rest.split_at_mut(5 * max);
+        (Self { rows, ps, qs, scalars }, &mut rest[0])
+    }
+
+    /// Where a running solve writes them.
+    fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
+        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
+        let (start, rows) = self.rows.split_at_mut(m);
+        Places {
+            start,
+            rows: rows.chunks_exact_mut(m.max(1)),
+            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
+            qs: self.qs.chunks_exact_mut(n.max(1)),
+            scalars: self.scalars.chunks_exact_mut(5),
+        }
+    }
+
     fn scalars(&self, t: usize) -> Scalars<T> {
         let k = &self.scalars[5 * t..][..5];
         Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
     }
 }
 
+/// The pairs of all products, as the head of the module lays them out.
+struct Pairs<'s, T> {
+    steps: Steps<'s, T>,
+    count: usize,
+    e_dq: &'s mut [T], // [max + 1, rows]
+    d_qs: &'s mut [T], // [max + 1, states]
+}
+
 impl<T: Real> System<'_, '_, T> {
-    #[allow(clippy::too_many_lines)]
-    fn reverse(
+    /// Walks back through the steps and fills the pairs.
+    fn reverse<'s>(
         &self,
-        kept: &Kept<'_, T>,
+        mut pairs: Pairs<'s, T>,
         w: &[T],
         z_prev: &[T],
         x: &[T],
@@ -109,84 +178,119 @@ impl<T: Real> System<'_, '_, T> {
         d_w: &mut [T],
         d_z_prev: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
-        rows: &mut [T],
-        states: &mut [T],
         work: &mut Work<'_, T>,
         scratch: &mut [T],
-    ) {
-        let (n, m, steps) = (d_z.len(), work.y.len(), kept.steps);
+    ) -> Pairs<'s, T> {
+        let (n, m) = (d_z.len(), work.y.len());
         let (d_x, rest) = scratch.split_at_mut(n);
         let (d_p, rest) = rest.split_at_mut(n);
         let (d_r, rest) = rest.split_at_mut(n);
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
-        let (d_qs, ps) = states.split_at_mut((steps + 1) * n);
-        let (rows_p, rows_dq) = rows.split_at_mut((steps + 1) * m);
-        d_half.fill(T::ZERO);
+        let Pairs { steps, count, e_dq, d_qs } = &mut pairs;
+        if self.half.is_some() {
+            d_half.fill(T::ZERO);
+        }
         self.finish_vjp(x, d_z, d_w, d_x, d_half);
         d_p.fill(T::ZERO);
         d_r.fill(T::ZERO);
-        let mut d_c_next = T::ZERO;
-        for t in (0..steps).rev() {
-            let k = kept.scalars(t);
-            let (p, q, r_next) = (&ps[t * n..][..n], &kept.qs[t * n..][..n], &kept.rs[(t + 1) * n..][..n]);
-            let (d_q, e_dq) = (&mut d_qs[t * n..][..n], &mut rows_dq[t * m..][..m]);
-            let c_guarded = k.c + self.cfg.guard;
-            if t + 1 == steps {
-                // Nothing reads r and p after the last step, so q̄ = s̄ p: its product is at hand, A q̄ = s̄ q.
-                let d_a = dot(d_x, p);
-                let d_s = -d_a * k.c / (k.s * k.s);
-                d_c_next = d_a / k.s;
-                back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s);
-                scale_into(a_dq, d_s, q);
-                scale_into(e_dq, d_s, &rows_p[t * m..][..m]);
+        // d_b = p̄'·p is found with p̄', one step ahead.
+        let (mut d_c_next, mut d_b) = (T::ZERO, T::ZERO);
+        for t in (0..*count).rev() {
+            let (k, last) = (steps.scalars(t), t + 1 == *count);
+            let (p, q) = (&steps.ps[(t + 1) * n..][..n], &steps.qs[t * n..][..n]);
+            let (d_q, before) = (&mut d_qs[(t + 1) * n..][..n], &steps.ps[t.max(1) * n..][..n]);
+            let (mut d_a, mut d_c) = (T::ZERO, T::ZERO);
+            if last {
+                d_a = dot(d_x, p);
             } else {
                 // p' = r' + b p, b = c'/(c + e), c' = r'·r'
-                let d_b = dot(d_p, p);
+                let c_guarded = k.c + self.cfg.guard;
                 d_c_next += d_b / c_guarded;
-                let mut d_c = -d_b * k.c_next / (c_guarded * c_guarded);
-                back_direction(d_r, d_p, r_next, k.b, d_c_next + d_c_next);
-                // x' = x + a p, r' = r − a q, a = c/s, s = p·q + e
-                let d_a = dot(d_x, p) - dot(d_r, q);
-                d_c += d_a / k.s;
-                let d_s = -d_a * k.c / (k.s * k.s);
-                back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s);
-                // q = A p
-                self.apply(d_q, a_dq, work.y, e_dq, work.tmp);
-                d_c_next = d_c;
+                d_c = -d_b * k.c_next / (c_guarded * c_guarded);
+                let p_next = &steps.ps[(t + 2) * n..][..n];
+                cg_back(d_r, d_p, d_x, p_next, p, q, k.b, d_c_next + d_c_next, &mut d_a);
             }
-            add(d_p, a_dq);
-            self.pair_scalars(d_q, p, q, grad);
+            // x' = x + a p, r' = r − a q, a = c/s, s = p·q + e
+            d_c_next = d_c + d_a / k.s;
+            let (d_s, mut dots) = (-d_a * k.c / (k.s * k.s), [T::ZERO; 2]);
+            cg_back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s, &mut dots);
+            self.pair_scalars(dots, d_q, p, grad);
+            // q = A p
+            if last {
+                scale_into(a_dq, d_s, q);
+                add_dot(d_p, a_dq, before, &mut d_b);
+            } else {
+                let e_dq = &mut e_dq[(t + 1) * m..][..m];
+                d_b = self.product_vjp(d_q, a_dq, d_p, before, e_dq, work);
+            }
             if let Some(half) = self.half {
                 self.pair_half(half, d_q, a_dq, p, q, d_half);
             }
+            if last {
+                d_q.iter_mut().for_each(|d| *d += *d);
+            }
         }
-        // p_0 = r_0, c_0 = r_0·r_0
-        add(d_r, d_p);
-        axpy(d_r, d_c_next + d_c_next, &kept.rs[..n]);
-        let last = (&mut d_qs[steps * n..], &mut ps[steps * n..], &mut rows_dq[steps * m..]);
-        self.begin_vjp(w, z_prev, x, d_x, d_r, d_w, d_z_prev, grad, last, d_half, a_dq, work);
-        if self.half.is_some() {
+        if *count > 0 {
+            // p_0 = r_0, c_0 = r_0·r_0
+            add(d_r, d_p);
+            axpy(d_r, d_c_next + d_c_next, &steps.ps[n..2 * n]);
+        }
+        let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
+        self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
+        if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
-            let half = self.half.unwrap_or_default();
-            for state in d_qs[..steps * n].chunks_exact_mut(n).chain(ps[..steps * n].chunks_exact_mut(n)) {
+            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
+            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n)) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);
             }
             self.half_to_rho(half, d_half, grad.rho);
         }
+        pairs
+    }
+
+    /// a_dq = A q̄, p̄ += A q̄; returns p̄·before. Leaves the exchanged residuals of S q̄ in `e_dq`.
+    fn product_vjp(
+        &self,
+        d_q: &[T],
+        a_dq: &mut [T],
+        d_p: &mut [T],
+        before: &[T],
+        e_dq: &mut [T],
+        work: &mut Work<'_, T>,
+    ) -> T {
+        let mut along = T::ZERO;
+        let mut sum = |part: Range<usize>, a_dq: &[T]| {
+            let mut of_part = T::ZERO;
+            add_dot(&mut d_p[part.clone()], a_dq, &before[part], &mut of_part);
+            along += of_part;
+        };
+        if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
+            let after = |part, _: &[T], a_dq: &[T]| sum(part, a_dq);
+            self.op.raw().sweep(self.gamma, shift, Given(d_q), a_dq, work.y, e_dq, true, after);
+        } else {
+            self.apply(d_q, a_dq, work.y, e_dq, work.tmp);
+            sum(0..d_q.len(), a_dq);
+        }
+        along
     }
 
     /// Adds d_shift and d_gamma of q = A p. With q at hand, q̄·Lp = (q̄·q − q̄·shift p)/γ.
-    fn pair_scalars(&self, d_q: &[T], p: &[T], q: &[T], grad: &mut ConsensusGrad<'_, '_, T>) {
+    fn pair_scalars(
+        &self,
+        [with_p, with_q]: [T; 2],
+        d_q: &[T],
+        p: &[T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+    ) {
         if self.cfg.agreement == Agreement::Hard {
             return;
         }
         let mut shifted = T::ZERO;
         match self.shift {
             Penalty::Scalar(shift) => {
-                let along = dot(d_q, p);
-                grad.rho[0] += along;
-                shifted += shift * along;
+                grad.rho[0] += with_p;
+                shifted += shift * with_p;
             }
             Penalty::PerAgent(shift) => {
                 for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
@@ -196,7 +300,7 @@ impl<T: Real> System<'_, '_, T> {
                 }
             }
         }
-        *grad.gamma += (dot(d_q, q) - shifted) / self.gamma;
+        *grad.gamma += (with_q - shifted) / self.gamma;
     }
 
     /// Adds d_S of q = S L S p + ε p: q̄∘(L S p) + p∘(L S q̄), both read off the products at hand.
@@ -208,109 +312,6 @@ impl<T: Real> System<'_, '_, T> {
         }
     }
 
-    /// Adjoint of [`finish`](Self::finish): sets d_x.
-    fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
-        match (self.cfg.agreement, self.half) {
-            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
-            (Agreement::Hard, None) => {
-                add(d_w, d_z);
-                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
-            }
-            (Agreement::Hard, Some(half)) => {
-                add(d_w, d_z);
-                for k in 0..x.len() {
-                    d_x[k] = -half[k] * d_z[k];
-                    d_half[k] -= x[k] * d_z[k];
-                }
-            }
-        }
-    }
-
-    /// Adjoint of [`begin`](Self::begin); fills the last pair (d_q, p, rows of d_q).
-    fn begin_vjp(
-        &self,
-        w: &[T],
-        z_prev: &[T],
-        _x: &[T],
-        d_x: &[T],
-        d_r: &[T],
-        d_w: &mut [T],
-        d_z_prev: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        (d_q, p, rows_dq): (&mut [T], &mut [T], &mut [T]),
-        d_half: &mut [T],
-        l_dr: &mut [T],
-        work: &mut Work<'_, T>,
-    ) {
-        // The product of the start is ±S L y: its adjoint pair is (±S r̄_0, y).
-        match self.half {
-            None => d_q.copy_from_slice(d_r),
-            Some(half) => multiply_into(d_q, half, d_r),
-        }
-        self.op.laplacian(d_q, l_dr, work.y, rows_dq);
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
-                // r_0 = −γ L w, start = w
-                add(d_w, d_x);
-                axpy(d_w, -self.gamma, l_dr);
-                p.iter_mut().zip(w).for_each(|(p, &w)| *p = -w);
-                // The exchanged residuals of the start were taken at w: flip the other factor instead.
-                *grad.gamma -= dot(l_dr, w);
-                self.flip(d_q);
-            }
-            (Agreement::Soft { .. }, CgStart::Warm) => {
-                // r_0 = ρ(w − z_prev) − γ L z_prev, start = z_prev without gradient
-                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-                    let rho = self.shift.of(i);
-                    let d_rho = &mut grad.rho[self.shift.grad_index(i)];
-                    for k in range[0]..range[1] {
-                        d_w[k] += rho * d_r[k];
-                        *d_rho += d_r[k] * (w[k] - z_prev[k]);
-                    }
-                }
-                p.iter_mut().zip(z_prev).for_each(|(p, &z)| *p = -z);
-                *grad.gamma -= dot(l_dr, z_prev);
-                self.flip(d_q);
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                // start = S⁻¹(w − z_prev), r_0 = S L z_prev − ε start
-                let eps = self.cfg.tikhonov;
-                for k in 0..w.len() {
-                    let d_start = d_x[k] - eps * d_r[k];
-                    let h = self.half.map_or(T::ONE, |half| half[k]);
-                    d_w[k] += d_start / h;
-                    d_z_prev[k] += l_dr[k] - d_start / h;
-                    if self.half.is_some() {
-                        d_half[k] -= d_start * (w[k] - z_prev[k]) / (h * h);
-                    }
-                }
-                self.begin_half(z_prev, d_r, d_half, work);
-                p.copy_from_slice(z_prev);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                // r_0 = S L w
-                add(d_w, l_dr);
-                self.begin_half(w, d_r, d_half, work);
-                p.copy_from_slice(w);
-            }
-        }
-    }
-
-    /// d_S of r_0 = S L y: r̄_0 ∘ L y.
-    fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
-        if self.half.is_some() {
-            self.op.laplacian(y, work.tmp, work.y, work.s);
-            for k in 0..y.len() {
-                d_half[k] += d_r[k] * work.tmp[k];
-            }
-        }
-    }
-
-    /// The pair of a start with a minus sign is (−r̄_0, y): e(y) meets −r̄_0, and −y meets e(r̄_0).
-    fn flip(&self, d_q: &mut [T]) {
-        d_q.iter_mut().for_each(|d| *d = -*d);
-    }
-
     /// S = ρ^−½: dρ_i = −½ ρ^−3/2 Σ dS.
     fn half_to_rho(&self, half: &[T], d_half: &[T], d_rho: &mut [T]) {
         for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
@@ -319,50 +320,4 @@ impl<T: Real> System<'_, '_, T> {
             }
         }
     }
-}
-
-#[inline(always)]
-fn back_direction_body<T: Real, const FMA: bool>(
-    d_r: &mut [T],
-    d_p: &mut [T],
-    r_next: &[T],
-    b: T,
-    two_dc: T,
-) {
-    for ((d_r, d_p), &r) in d_r.iter_mut().zip(d_p.iter_mut()).zip(r_next) {
-        *d_r += fma::<T, FMA>(two_dc, r, *d_p);
-        *d_p *= b;
-    }
-}
-
-kernel! {
-    /// r̄ += p̄ + two_dc·r', then p̄ = b·p̄.
-    fn back_direction, back_direction_at<T>(d_r: &mut [T], d_p: &mut [T], r_next: &[T], b: T, two_dc: T)
-        = back_direction_body;
-}
-
-#[inline(always)]
-fn back_update_body<T: Real, const FMA: bool>(
-    d_p: &mut [T],
-    d_q: &mut [T],
-    d_x: &[T],
-    d_r: &[T],
-    p: &[T],
-    q: &[T],
-    a: T,
-    d_s: T,
-) {
-    let n = d_p.len();
-    let (d_q, d_x, d_r, p, q) = (&mut d_q[..n], &d_x[..n], &d_r[..n], &p[..n], &q[..n]);
-    for k in 0..n {
-        d_p[k] = fma::<T, FMA>(a, d_x[k], fma::<T, FMA>(d_s, q[k], d_p[k]));
-        d_q[k] = fma::<T, FMA>(d_s, p[k], -(a * d_r[k]));
-    }
-}
-
-kernel! {
-    /// p̄ += a·x̄ + s̄·q;  q̄ = s̄·p − a·r̄.
-    fn back_update, back_update_at<T>(
-        d_p: &mut [T], d_q: &mut [T], d_x: &[T], d_r: &[T], p: &[T], q: &[T], a: T, d_s: T,
-    ) = back_update_body;
 }

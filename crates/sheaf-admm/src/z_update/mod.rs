@@ -16,6 +16,8 @@
 
 mod cg;
 mod cg_adjoint;
+mod cg_ends;
+mod cg_work;
 mod descend;
 mod descent;
 mod edge_cg;
@@ -143,6 +145,7 @@ impl<T: Real> ZUpdate<T> {
 
     /// Work done once per solve and penalty.
     pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        rho.check_count(op.sheaf().agents())?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(_) => {
@@ -159,10 +162,12 @@ impl<T: Real> ZUpdate<T> {
     fn check_states<const S: usize, const C: usize>(
         &self,
         op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
         states: [usize; S],
         carries: [usize; C],
     ) -> Result<()> {
         let (n, carry) = (op.sheaf().state_len(), self.carry_len(op));
+        rho.check_count(op.sheaf().agents())?;
         states.into_iter().try_for_each(|len| check_len("z-update: a state or its gradient", n, len))?;
         carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
@@ -178,7 +183,7 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        self.check_states(op, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
+        self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
@@ -206,7 +211,8 @@ impl<T: Real> ZUpdate<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-        self.check_states(op, states, [carry.len(), d_carry.len()])?;
+        self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+        check_grad(op, rho, grad)?;
         check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
@@ -220,6 +226,77 @@ impl<T: Real> ZUpdate<T> {
             }
         }
     }
+}
+
+impl<T: Real> ZUpdate<T> {
+    /// Numbers a forward step can keep so that its adjoint need not replay it; 0 where the adjoint always does.
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.kept_len(op),
+            _ => 0,
+        }
+    }
+
+    /// As [`forward`](Self::forward). Saves: `kept`, where it is not empty.
+    pub fn forward_keeping(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        carry: &mut [T],
+        z: &mut [T],
+        kept: &mut [T], // kept_len(op), or empty
+        scratch: &mut [T],
+    ) -> Result<InnerReport> {
+        match self {
+            Self::Cg(s) if !kept.is_empty() => {
+                self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
+                check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
+                check_scratch(self.forward_scratch_len(op), scratch.len())?;
+                s.forward_keeping(op, rho, w, z_prev, z, kept, scratch)
+            }
+            _ => self.forward(op, rho, w, z_prev, carry, z, scratch),
+        }
+    }
+
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept.
+    pub fn vjp_kept(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        carry: &[T],
+        kept: &mut [T], // kept_len(op), or empty
+        d_z: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        d_carry: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        match self {
+            Self::Cg(s) if !kept.is_empty() => {
+                let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
+                self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+                check_grad(op, rho, grad)?;
+                check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
+                check_scratch(self.scratch_len(op), scratch.len())?;
+                s.vjp_kept(op, rho, w, z_prev, kept, d_z, d_w, d_z_prev, grad, scratch)
+            }
+            _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+        }
+    }
+}
+
+fn check_grad<T: Real>(
+    op: &SheafOp<'_, T>,
+    rho: &Penalty<'_, T>,
+    grad: &ConsensusGrad<'_, '_, T>,
+) -> Result<()> {
+    check_len("gradient of rho", rho.grad_len(op.sheaf().agents()), grad.rho.len())?;
+    grad.maps.validate(op.sheaf(), op.maps())
 }
 
 fn check_scratch(needed: usize, got: usize) -> Result<()> {

@@ -7,7 +7,7 @@ use sheaf_admm::x_update::{Dense, Diagonal, Objective, ObjectiveGrad, Penalty};
 use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, Descent, Exact, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
 
-fn assert_kind<T>(result: Result<T>, kind: ErrorKind, place: &str) {
+pub fn assert_kind<T>(result: Result<T>, kind: ErrorKind, place: &str) {
     let error = result.err().unwrap_or_else(|| panic!("{place}: a mistake went through"));
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.place().contains(place), "`{place}` is not in: {error}");
@@ -79,13 +79,21 @@ fn maps_refuse_numbers_and_views_that_do_not_fit() {
     let pair = Pair::new();
     let build = |maps| SheafOp::new(&pair.sheaf, maps);
     assert_kind(build(Maps::Shared(&pair.stack[1..])), Shape, "shared stack");
-    assert_kind(build(Maps::Table { stacks: &pair.stack, index: &[0], order: &[] }), Shape, "view index");
     assert_kind(
-        build(Maps::Table { stacks: &pair.stack, index: &[0, 1], order: &[] }),
+        build(Maps::Table { stacks: &pair.stack, index: &[0], order: &[], tiles: &[] }),
+        Shape,
+        "view index",
+    );
+    assert_kind(
+        build(Maps::Table { stacks: &pair.stack, index: &[0, 1], order: &[], tiles: &[] }),
         OutOfRange,
         "agent 1",
     );
-    assert_kind(build(Maps::Table { stacks: &pair.stack[1..], index: &[0, 0], order: &[] }), Shape, "stacks");
+    assert_kind(
+        build(Maps::Table { stacks: &pair.stack[1..], index: &[0, 0], order: &[], tiles: &[] }),
+        Shape,
+        "stacks",
+    );
     assert_kind(build(Maps::PerAgent(&pair.stack)), Shape, "stacks");
     let (base, a, b) = (&[1.0; 2][..], &[1.0; 1][..], &[1.0; 2][..]);
     let low = LowRank { base, a, b, gate: None, rank: 1, scale: 1.0, index: &[0, 0] };

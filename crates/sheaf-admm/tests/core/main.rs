@@ -3,14 +3,17 @@
 mod admm_case;
 mod admm_vjp;
 mod arbitrary;
+mod bands;
 mod cg_vjp;
 mod compose;
 mod consensus;
 mod errors;
 mod fixtures;
+mod init;
 mod kernels;
 mod linear;
 mod memory;
+mod mistakes;
 mod net;
 mod point;
 mod whole_qp;

@@ -54,7 +54,7 @@ impl Net {
 
     /// A 3 × 3 grid with eight neighbours, stalks 5 and 2.
     pub fn grid(kind: Kind) -> Self {
-        Self::uniform("grid", AgentGraph::grid(3, 3, Connectivity::Eight), 5, 2, kind)
+        Self::uniform("grid", AgentGraph::grid(3, 3, Connectivity::Eight).expect("small"), 5, 2, kind)
     }
 
     /// Agents and edges of different sizes: a double edge, a slot that two edges share, an agent without edges.
@@ -92,7 +92,7 @@ impl Net {
     /// Four agents: few enough rows that the Laplacian is well conditioned on its range, so that long solves and
     /// their adjoints stay far from rounding.
     pub fn small(kind: Kind) -> Self {
-        Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight), 5, 2, kind)
+        Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight).expect("small"), 5, 2, kind)
     }
 
     /// Every kind of maps on few agents.
@@ -146,7 +146,9 @@ impl Net {
     pub fn op<'a>(&'a self, point: &'a Point) -> SheafOp<'a, f64> {
         let maps = match self.kind {
             Kind::Shared => Maps::Shared(point.get("stacks")),
-            Kind::Table => Maps::Table { stacks: point.get("stacks"), index: &self.index, order: &[] },
+            Kind::Table => {
+                Maps::Table { stacks: point.get("stacks"), index: &self.index, order: &[], tiles: &[] }
+            }
             Kind::PerAgent => Maps::PerAgent(point.get("stacks")),
             Kind::LowRank { .. } => Maps::LowRank(self.low_rank(point)),
         };

@@ -41,7 +41,7 @@ fn each_number(sheaf: &Sheaf, graph: &AgentGraph, mut f: impl FnMut(usize, usize
 
 fn run<T: Real>(golden: &Golden, kind: Kind) {
     let name = format!("dense quadratic, {} bits, {kind:?}", size_of::<T>() * 8);
-    let graph = AgentGraph::grid(3, 3, Connectivity::Eight);
+    let graph = AgentGraph::grid(3, 3, Connectivity::Eight).unwrap();
     let ends: Vec<i32> = graph.edges().iter().flat_map(|e| [e.u as i32, e.v as i32]).collect();
     assert_eq!(ends, golden.i32("edges").data, "the edges come in the order of the library's grid");
     let sheaf = Sheaf::uniform(&graph, 6, 3).expect("sizes are positive");
@@ -64,7 +64,7 @@ fn run<T: Real>(golden: &Golden, kind: Kind) {
         let own = sample * n..(sample + 1) * n;
         let own_quad = sample * 6 * n..(sample + 1) * 6 * n;
         let maps = match kind {
-            Kind::Table => Maps::Table { stacks: &stacks, index: &index, order: &[] },
+            Kind::Table => Maps::Table { stacks: &stacks, index: &index, order: &[], tiles: &[] },
             Kind::PerAgent => Maps::PerAgent(&stacks),
         };
         let problem = Problem {

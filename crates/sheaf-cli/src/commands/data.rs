@@ -4,7 +4,7 @@ use sheaf_admm::Result;
 
 use super::{Ending, Job};
 use crate::args::DataTask;
-use crate::tasks::{maze, sudoku};
+use crate::tasks::{maze, mnist, sudoku};
 
 /// Data sets to make, of any task.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub enum Data {
     Maze(maze::data::Data),
     /// Puzzles.
     Sudoku(sudoku::data::Data),
+    /// Pictures of digits.
+    Mnist(mnist::data::Data),
 }
 
 impl Data {
@@ -21,6 +23,7 @@ impl Data {
         Ok(match task {
             DataTask::Maze(args) => Self::Maze(maze::data::Data::check(args)?),
             DataTask::Sudoku(args) => Self::Sudoku(sudoku::data::Data::check(args)?),
+            DataTask::Mnist(args) => Self::Mnist(mnist::data::Data::check(args)?),
         })
     }
 }
@@ -30,6 +33,7 @@ impl Job for Data {
         match self {
             Self::Maze(job) => job.run().map(Ending::Done),
             Self::Sudoku(job) => job.run().map(Ending::Done),
+            Self::Mnist(job) => job.run().map(Ending::Done),
         }
     }
 }

@@ -4,7 +4,7 @@ use sheaf_admm::Result;
 
 use super::{Ending, Job};
 use crate::args::SolveTask;
-use crate::tasks::{maze, sudoku};
+use crate::tasks::{maze, mnist, sudoku};
 
 /// A problem to solve, of any task.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub enum Solve {
     Maze(maze::solve::Solve),
     /// A Sudoku.
     Sudoku(sudoku::solve::Solve),
+    /// A picture.
+    Mnist(mnist::solve::Solve),
 }
 
 impl Solve {
@@ -21,6 +23,7 @@ impl Solve {
         Ok(match task {
             SolveTask::Maze(args) => Self::Maze(maze::solve::Solve::check(args, json)?),
             SolveTask::Sudoku(args) => Self::Sudoku(sudoku::solve::Solve::check(args, json)?),
+            SolveTask::Mnist(args) => Self::Mnist(mnist::solve::Solve::check(args, json)?),
         })
     }
 }
@@ -30,6 +33,7 @@ impl Job for Solve {
         match self {
             Self::Maze(job) => job.run().map(Ending::Done),
             Self::Sudoku(job) => job.run().map(Ending::Done),
+            Self::Mnist(job) => job.run().map(Ending::Done),
         }
     }
 }

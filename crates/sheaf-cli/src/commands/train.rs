@@ -14,7 +14,7 @@ use sheaf_tasks::config::RESUME_MAY_CHANGE;
 use super::{Ending, Job, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
 use crate::errors::Exit;
-use crate::progress::Bar;
+use crate::progress::{Bar, say};
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Prepared, Source, Task};
 
@@ -145,7 +145,7 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
         if raised.swap(true, Ordering::Relaxed) {
             std::process::exit(Exit::Interrupted.code().into());
         }
-        eprintln!("\nsaving after this step; press Ctrl-C again to leave without");
+        say("\nsaving after this step; press Ctrl-C again to leave without");
     });
     told.map_err(|e| Error::new(ErrorKind::Unsupported, "Ctrl-C", "a handler that can be set", e))?;
     Ok(stop)
@@ -184,7 +184,7 @@ impl TrainObserver for Watcher {
         self.bar.set(now.step, text);
         if !self.bar.is_shown() && self.last_log.elapsed() >= LOG_PAUSE {
             self.last_log = Instant::now();
-            eprintln!("step {}/{}  {}", now.step, now.steps, text());
+            say(&format!("step {}/{}  {}", now.step, now.steps, text()));
         }
     }
 

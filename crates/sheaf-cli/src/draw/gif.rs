@@ -35,13 +35,15 @@ pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> R
         let progress = Some((i + 1) as f32 / frames.len() as f32);
         canvas::draw(if is_last { scene } else { &unjudged }, frame, cell, progress)
     });
-    encode(drawn, frames.len(), timing)
+    encode(drawn, frames.len(), &palette::table(), timing)
 }
 
-/// `count` canvases of one size as the bytes of a GIF file that repeats for ever.
+/// `count` canvases of one size as the bytes of a GIF file that repeats for ever; `colours` are red, green and blue of
+/// each colour.
 pub fn encode(
     canvases: impl IntoIterator<Item = Result<Canvas>>,
     count: usize,
+    colours: &[u8],
     timing: Timing,
 ) -> Result<Vec<u8>> {
     let failed = |e: EncodingError| Error::new(ErrorKind::Io, "GIF image", "frames that can be encoded", e);
@@ -51,8 +53,7 @@ pub fn encode(
     };
     let mut shown = first?;
     let (width, height) = (shown.width, shown.height);
-    let mut encoder =
-        Encoder::new(Vec::new(), width as u16, height as u16, &palette::table()).map_err(failed)?;
+    let mut encoder = Encoder::new(Vec::new(), width as u16, height as u16, colours).map_err(failed)?;
     encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
     let delay = |i: usize| if i + 1 == count { timing.hold } else { timing.step };
     let whole = Area { left: 0, top: 0, width, height };

@@ -145,7 +145,12 @@ fn half_line(out: &mut String, scene: &Scene, frame: &Frame, row: usize, depth: 
 }
 
 /// Changes front and back colour where they differ from what is set.
-fn switch(out: &mut String, current: &mut Option<(Colour, Colour)>, wanted: (Colour, Colour), depth: Depth) {
+pub(super) fn switch(
+    out: &mut String,
+    current: &mut Option<(Colour, Colour)>,
+    wanted: (Colour, Colour),
+    depth: Depth,
+) {
     // Writing to a string cannot fail.
     if current.is_none_or(|(front, _)| front != wanted.0) {
         let _ = write!(out, "\x1b[38;{}m", code(wanted.0, depth));
@@ -156,7 +161,7 @@ fn switch(out: &mut String, current: &mut Option<(Colour, Colour)>, wanted: (Col
     *current = Some(wanted);
 }
 
-fn code([r, g, b]: Colour, depth: Depth) -> String {
+pub(super) fn code([r, g, b]: Colour, depth: Depth) -> String {
     match depth {
         Depth::True => format!("2;{r};{g};{b}"),
         Depth::Xterm => format!("5;{}", xterm([r, g, b])),

@@ -11,7 +11,7 @@
 //! | [`svg`] | one or all frames | vectors, animated if there are several |
 //! | [`export`] | all frames | a file of the kind its name says |
 //!
-//! Boards of Sudoku have renderers of their own, in [`sudoku`].
+//! Boards of Sudoku have renderers of their own, in [`sudoku`], as have votes on pictures, in [`votes`].
 
 pub mod canvas;
 pub mod export;
@@ -21,6 +21,7 @@ pub mod palette;
 pub mod png;
 pub mod sudoku;
 pub mod svg;
+pub mod votes;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::maze::views::ViewGrid;

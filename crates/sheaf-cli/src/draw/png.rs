@@ -13,15 +13,20 @@ pub fn render(scene: &Scene, frame: &Frame, cell: usize) -> Result<Vec<u8>> {
     encode(&canvas::draw(scene, frame, cell, None)?)
 }
 
-/// A canvas as the bytes of a PNG file.
+/// A canvas of the common palette as the bytes of a PNG file.
 pub fn encode(canvas: &Canvas) -> Result<Vec<u8>> {
+    encode_with(canvas, palette::table())
+}
+
+/// A canvas as the bytes of a PNG file; `colours` are red, green and blue of each.
+pub fn encode_with(canvas: &Canvas, colours: Vec<u8>) -> Result<Vec<u8>> {
     let failed =
         |e: ::png::EncodingError| Error::new(ErrorKind::Io, "PNG image", "pixels that can be encoded", e);
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, canvas.width as u32, canvas.height as u32);
     encoder.set_color(ColorType::Indexed);
     encoder.set_depth(BitDepth::Eight);
-    encoder.set_palette(palette::table());
+    encoder.set_palette(colours);
     let mut writer = encoder.write_header().map_err(failed)?;
     writer.write_image_data(&canvas.pixels).map_err(failed)?;
     writer.finish().map_err(failed)?;

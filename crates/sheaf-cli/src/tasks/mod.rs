@@ -5,6 +5,7 @@
 //! `commands/`). Everything else goes through the trait.
 
 pub mod maze;
+pub mod mnist;
 pub mod sudoku;
 
 use std::path::{Path, PathBuf};
@@ -13,12 +14,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::mnist::data::Split;
+use sheaf_tasks::mnist::shifts::Shift;
 
 use crate::args::BenchKind;
 use crate::report::Report;
 
 /// All tasks.
-pub const ALL: [&dyn Task; 2] = [&maze::Maze, &sudoku::Sudoku];
+pub const ALL: [&dyn Task; 4] = [&maze::Maze, &sudoku::Sudoku, &mnist::Mnist, &mnist::MnistCnn];
 
 /// One task, as the commands see it.
 pub trait Task: Sync {
@@ -45,6 +48,17 @@ pub trait Task: Sync {
 
     /// Sizes that `bench scaling` goes through.
     fn scaling_sizes(&self) -> &'static [usize];
+
+    /// Kinds that `bench` measures beside training, evaluating and solving.
+    fn hot_paths(&self) -> &'static [BenchKind] {
+        &[]
+    }
+}
+
+/// What a task says that is asked for a hot path it does not measure.
+pub(crate) fn no_hot_path(task: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, "bench", "a task with hot paths of its own: maze", task)
+        .hint("`sheaf bench train`, `eval` and `solve` measure every task")
 }
 
 impl std::fmt::Debug for dyn Task {
@@ -76,6 +90,51 @@ pub struct EvalRequest {
     pub settle_within: Option<usize>,
     /// Look for the first solving iteration.
     pub first_solve: bool,
+    /// What only pictures have.
+    pub pictures: PictureRequest,
+}
+
+/// What to evaluate of a set of pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PictureRequest {
+    /// Which part of the set; the test part if not given.
+    pub split: Option<Split>,
+    /// Only the first so many pictures.
+    pub count: Option<usize>,
+    /// What is done to the pictures, one evaluation each; nothing if empty.
+    pub shifts: Vec<Shift>,
+    /// How often a random shift is drawn.
+    pub draws: Option<usize>,
+}
+
+impl EvalRequest {
+    /// Refuses options that only pictures have; `task` is what the weights are of.
+    pub fn no_pictures(&self, task: &str) -> Result<()> {
+        let PictureRequest { split, count, shifts, draws } = &self.pictures;
+        let given = [
+            ("--split", split.is_some()),
+            ("--count", count.is_some()),
+            ("--shift", !shifts.is_empty()),
+            ("--draws", draws.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((name, _)) => {
+                let got = format!("weights of {task}");
+                Err(Error::new(ErrorKind::Unsupported, *name, "weights of a task on pictures", got))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses options that only agents on a path have; `task` is what the weights are of.
+    pub fn no_settling(&self, task: &str) -> Result<()> {
+        if self.settle_within.is_none() {
+            return Ok(());
+        }
+        let got = format!("weights of {task}");
+        Err(Error::new(ErrorKind::Unsupported, "--until-settled", "weights of maze", got)
+            .hint("--iterations K sets how long the agents negotiate"))
+    }
 }
 
 /// What to trace.

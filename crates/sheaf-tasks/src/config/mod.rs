@@ -110,7 +110,7 @@ impl Default for TrainSection {
             checkpoint_minutes: 10.0,
             log_every: 50,
             keep_checkpoints: 3,
-            best_metric: "solved".into(),
+            best_metric: String::new(),
             on_nan: OnNanKind::Stop,
             max_rollbacks: 5,
         }

@@ -60,7 +60,26 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
     }
     let check = Check { place, schema: &schema, more: T::more_keys(), origins: &origins };
     check.table("", &table, &schema)?;
+    let defaults = Table::try_from(T::default())
+        .map_err(|e| Error::new(ErrorKind::Malformed, "defaults", "a type that fits in TOML", e))?;
+    fill(&mut table, &defaults, T::more_keys());
     T::deserialize(table).map_err(|e| check.explain(&e))
+}
+
+/// Gives the sections of a file what they leave out, as the whole value's default has it: a section alone does not know
+/// which experiment it is part of. Sections that are variants of an enum are left as they are.
+fn fill(table: &mut Table, defaults: &Table, more: &[&str]) {
+    for (name, section) in table.iter_mut() {
+        let (Value::Table(given), Some(Value::Table(usual))) = (section, defaults.get(name)) else {
+            continue;
+        };
+        if more.iter().any(|key| key.split('.').next() == Some(name)) {
+            continue;
+        }
+        for (key, value) in usual.iter().filter(|(_, value)| !value.is_table()) {
+            given.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 /// The whole value as TOML, every default written out: two equal configurations are equal texts.

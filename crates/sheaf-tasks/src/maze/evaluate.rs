@@ -1,9 +1,6 @@
 //! How well a model solves a set of mazes.
 //!
-//! A maze runs a fixed number of iterations, or until it has *settled*: for `patience` iterations in a row, every
-//! agent's agreed state z moved less than `fraction` of the fastest any agent has moved so far (an agent's speed is
-//! ‖z − z_prev‖, its dual residual over ρ). This is free of units and needs nothing but the residuals. The fastest
-//! agent counts and not all together, because in a large maze a path that still grows moves few agents at a time.
+//! A maze runs a fixed number of iterations, or until it has [settled](super::settle).
 
 use rayon::prelude::*;
 use sheaf_admm::admm::{Iteration, Mode, Options};
@@ -12,25 +9,12 @@ use sheaf_admm::{Real, Result};
 use super::data::MazeSet;
 use super::metrics::{Judge, Score, Summary, argmax, reassemble};
 use super::model::{Batch, Board, MazeModel, Sample};
+use super::settle::Settler;
+pub use super::settle::Settling;
 use super::{CLASSES, PATH};
 
 /// Mazes encoded together.
 const TILE: usize = 128;
-
-/// When a maze has settled; see the module's introduction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settling {
-    /// How slow, relative to the fastest.
-    pub fraction: f64,
-    /// For how many iterations in a row.
-    pub patience: usize,
-}
-
-impl Default for Settling {
-    fn default() -> Self {
-        Self { fraction: 0.01, patience: 5 }
-    }
-}
 
 /// How to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,6 +69,7 @@ pub struct Evaluator<T: Copy + Default> {
     picture: Vec<T>,    // [height, width, CLASSES]
     predicted: Vec<u8>, // [height, width]
     judge: Judge,
+    settler: Settler,
 }
 
 impl<T: Real> Evaluator<T> {
@@ -115,18 +100,22 @@ impl<T: Real> Evaluator<T> {
         self.picture.resize(board.grid.pixels() * CLASSES, T::ZERO);
         self.predicted.resize(board.grid.pixels(), 0);
         let (look, picture, predicted) = (&mut self.look, &mut self.picture, &mut self.predicted);
-        let tables = batch.tables();
+        let (tables, settler) = (batch.tables(), &mut self.settler);
         let mut first = None;
-        let mut pace = Pace::new(options.settling);
+        settler.reset(options.settling);
         let mut observer = |seen: &Iteration<'_, '_, T>| {
-            if options.first_solve && first.is_none() {
+            let (searching, looking) = (options.first_solve && first.is_none(), settler.looks(seen.k));
+            if searching || looking {
                 model.decode_states(params, tables, index, seen.x, look);
                 reassemble(&board.grid, look.logits(agents), picture);
                 argmax(picture, predicted);
+            }
+            if searching {
                 let same = label.iter().zip(predicted.iter()).all(|(&l, &p)| (l == PATH) == (p == PATH));
                 first = same.then_some(seen.k + 1);
             }
-            !pace.settled(seen)
+            let stands = looking && settler.stands(input, predicted, board.grid.width());
+            !(settler.quiet(seen) || stands)
         };
         let z_update = model.z_update();
         let fixed = Options::fixed(options.iterations);
@@ -158,29 +147,6 @@ impl<T: Real> Evaluator<T> {
     }
 }
 
-/// Watches how fast z moves.
-pub(super) struct Pace {
-    settling: Option<Settling>,
-    fastest: f64,
-    slow: usize,
-}
-
-impl Pace {
-    pub(super) fn new(settling: Option<Settling>) -> Self {
-        Self { settling, fastest: 0.0, slow: 0 }
-    }
-
-    pub(super) fn settled<T: Real>(&mut self, seen: &Iteration<'_, '_, T>) -> bool {
-        let Some(settling) = self.settling else { return false };
-        let agents = seen.op.sheaf().state_offsets().windows(2);
-        let square = |k: usize| ((seen.z[k] - seen.z_prev[k]) * (seen.z[k] - seen.z_prev[k])).to_f64();
-        let speed = agents.map(|a| (a[0]..a[1]).map(square).sum::<f64>()).fold(0.0, f64::max).sqrt();
-        self.fastest = self.fastest.max(speed);
-        self.slow = if speed < settling.fraction * self.fastest { self.slow + 1 } else { 0 };
-        self.slow >= settling.patience
-    }
-}
-
 /// Evaluates all mazes of a set on all cores. The answer does not depend on their number.
 pub fn evaluate<T: Real>(
     model: &MazeModel,
@@ -206,7 +172,7 @@ pub fn evaluate_each<T: Real>(
     let mut all = Vec::with_capacity(set.len());
     for first in (0..set.len()).step_by(TILE) {
         let last = (first + TILE).min(set.len());
-        batch.encode(model, params, &board, &set.inputs[first * set.pixels()..last * set.pixels()]);
+        batch.encode(model, params, &board, &set.inputs[first * set.pixels()..last * set.pixels()])?;
         let told: Result<Vec<_>> = (first..last)
             .into_par_iter()
             .with_max_len(1)

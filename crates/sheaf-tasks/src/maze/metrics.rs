@@ -111,6 +111,11 @@ impl Judge {
         }
     }
 
+    /// Whether a prediction is valid, as [`Score::valid`] says; no label is needed.
+    pub fn valid(&mut self, input: &[u8], predicted: &[u8], width: usize) -> bool {
+        self.walk(input, predicted, width).1
+    }
+
     /// Whether predicted cells lead from start to goal, and whether they do nothing else.
     fn walk(&mut self, input: &[u8], predicted: &[u8], width: usize) -> (bool, bool) {
         let ends = [START, GOAL].map(|token| input.iter().position(|&t| t == token));

@@ -16,8 +16,9 @@
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
 //! | [`views`] | what each agent sees, each distinct view once |
 //! | [`model`] | encoder, ADMM, decoder |
-//! | [`experiment`], [`evaluate`] | training runs from TOML files; solved rates |
+//! | [`experiment`], [`evaluate`], [`settle`] | training runs from TOML files; solved rates; when to stop |
 //! | [`watch`], [`weights`] | one maze, iteration by iteration; trained models |
+//! | [`hot`] | what takes the time, to measure by |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 //! | [`text`], [`image`] | mazes people type or paint |
 
@@ -25,9 +26,11 @@ pub mod carve;
 pub mod data;
 pub mod evaluate;
 pub mod experiment;
+pub mod hot;
 pub mod image;
 pub mod metrics;
 pub mod model;
+pub mod settle;
 pub mod solve;
 pub mod store;
 pub mod suite;

@@ -14,9 +14,9 @@ use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::{Real, Result};
 
 use super::CLASSES;
-use super::evaluate::{Pace, Settling};
 use super::metrics::{Judge, Score, argmax, reassemble};
 use super::model::{Batch, Board, MazeModel, Sample};
+use super::settle::{Settler, Settling};
 
 /// How to watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,17 +83,23 @@ pub fn watch(
     see: &mut dyn FnMut(&Moment<'_>),
 ) -> Result<Watched> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let mut picture = vec![0.0; board.grid.pixels() * CLASSES];
     let mut meter = Meter::new(board);
-    let (mut pace, mut settled) = (Pace::new(options.settling), false);
+    let mut predicted = vec![0; board.grid.pixels()];
+    let (mut settler, mut settled) = (Settler::default(), false);
+    settler.reset(options.settling);
     let mut observer = |seen: &Iteration<'_, '_, f32>| {
         meter.measure(seen);
-        if options.pictures {
+        let looking = settler.looks(seen.k);
+        if options.pictures || looking {
             model.decode_states(params, tables, index, seen.x, &mut look);
             reassemble(&board.grid, look.logits(agents), &mut picture);
+        }
+        if looking {
+            argmax(&picture, &mut predicted);
         }
         see(&Moment {
             iteration: seen.k + 1,
@@ -101,7 +107,8 @@ pub fn watch(
             primal: &meter.primal,
             picture: options.pictures.then_some(&picture),
         });
-        settled = pace.settled(seen);
+        let stands = looking && settler.stands(input, &predicted, board.grid.width());
+        settled = settler.quiet(seen) || stands;
         !settled
     };
     let (z_update, fixed) = (model.z_update(), Options::fixed(options.iterations));
@@ -109,7 +116,6 @@ pub fn watch(
     let report = model.solve(params, board, tables, index, &z_update, &fixed, mode, s, &mut observer)?;
     model.decode(params, tables, index, &mut sample);
     reassemble(&board.grid, sample.logits(agents), &mut picture);
-    let mut predicted = vec![0; board.grid.pixels()];
     argmax(&picture, &mut predicted);
     let score = Judge::default().score(input, label, &predicted, board.grid.width());
     let (iterations, distances) = (report.iterations, meter.distances);
@@ -140,7 +146,7 @@ impl Meter {
     fn measure(&mut self, seen: &Iteration<'_, '_, f32>) {
         seen.primal(&mut self.primal);
         seen.dual(&mut self.dual);
-        let consistency = seen.consistency(&mut self.r, &mut self.rows);
+        let consistency = seen.consistency(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
         self.distances = Distances { primal: rms(&self.primal), dual: rms(&self.dual), consistency };
     }
 }
@@ -159,7 +165,7 @@ pub fn trace<T: Real>(
     iterations: usize,
 ) -> Result<(Trace<T>, Vec<T>)> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let (mut trace, mut logits) = (Trace::default(), Vec::new());

@@ -132,9 +132,12 @@ impl ImageSet {
     }
 }
 
+const FETCH: &str =
+    "`sheaf data mnist --out DIR` fetches the files; `--from DIR` takes them from another folder";
+
 /// The one file of a folder that holds this part of a split.
 fn find(dir: &Path, split: Split, part: &str, dimensions: usize) -> Result<PathBuf> {
-    let entries = fs::read_dir(dir).map_err(|e| io_error(dir, "a folder with IDX files", &e))?;
+    let entries = fs::read_dir(dir).map_err(|e| io_error(dir, "a folder with IDX files", &e).hint(FETCH))?;
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|e| io_error(dir, "a folder with IDX files", &e))?;
@@ -159,9 +162,7 @@ fn find(dir: &Path, split: Split, part: &str, dimensions: usize) -> Result<PathB
     let wanted = format!("{}-{part}-idx{dimensions}-ubyte, gzipped or not", split.prefixes()[0]);
     match &found[..] {
         [one] => Ok(dir.join(one)),
-        [] => Err(Error::new(ErrorKind::Io, place, format_args!("a file {wanted}"), "none").hint(
-            "`sheaf data mnist --out DIR` fetches the files; `--from DIR` takes them from another folder",
-        )),
+        [] => Err(Error::new(ErrorKind::Io, place, format_args!("a file {wanted}"), "none").hint(FETCH)),
         several => {
             let got = several.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
             Err(Error::new(ErrorKind::Malformed, place, format_args!("one file {wanted}"), got)

@@ -1,4 +1,4 @@
-//! g_i = F_iᵀ s_i: a dot product per column, added up by one tree of shuffles; the exchange may be fused in.
+//! g_i = F_iᵀ s_i: a dot product per column, added up by one tree of shuffles. Rows of padding are not read.
 
 use std::arch::x86_64::*;
 
@@ -6,7 +6,7 @@ use super::{columns, place};
 use crate::linalg::stack::Table;
 
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize>(
+pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize, const HALF: bool>(
     table: Table<'_>,
     views: usize,
     stacks: &[f32],
@@ -14,20 +14,23 @@ pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize>(
     g: &mut [f32],
 ) {
     let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    let in_use = if HALF { 8 } else { table.rows.saturating_sub(ld - 16).min(16) };
+    let last = ((1u32 << in_use) - 1) as __mmask16;
     for (i, &view) in table.index.iter().enumerate() {
         // SAFETY: `check` and `place` hold for every view and agent.
         unsafe {
             let mut held = [_mm512_setzero_ps(); LV];
             for b in 0..LV {
-                held[b] = _mm512_loadu_ps(s.as_ptr().add(i * ld + b * 16));
+                let rows = if b + 1 == LV { last } else { 0xffff };
+                held[b] = _mm512_maskz_loadu_ps(rows, s.as_ptr().add(i * ld + b * 16));
             }
             let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
-            lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
+            lift_one::<LV, DV>(d_v, stack, held, last, g.as_mut_ptr().add(i * d_v));
         }
     }
 }
 
-/// Fᵀ s of one agent, s in registers. The sums bind here, not the loads: pairs of agents gain nothing.
+/// Fᵀ s of one agent, s in registers; `last` marks the rows of the last vector that count. The sums bind here, not the loads: pairs of agents gain nothing.
 ///
 /// # Safety
 /// `stack` has d_v·16·LV entries, `g` room for d_v.
@@ -37,6 +40,7 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
     d_v: usize,
     stack: *const f32,
     held: [__m512; LV],
+    last: __mmask16,
     g: *mut f32,
 ) {
     let (ld, mask) = (LV * 16, ((1u32 << d_v) - 1) as __mmask16);
@@ -47,77 +51,17 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
         }
         // SAFETY: column j of the stack; the caller vouches for its size.
         unsafe {
-            let mut acc = _mm512_mul_ps(held[0], _mm512_loadu_ps(stack.add(j * ld)));
+            let rows = |b: usize| if b + 1 == LV { last } else { 0xffff };
+            let mut acc = _mm512_mul_ps(held[0], _mm512_maskz_loadu_ps(rows(0), stack.add(j * ld)));
             for b in 1..LV {
-                acc = _mm512_fmadd_ps(held[b], _mm512_loadu_ps(stack.add(j * ld + b * 16)), acc);
+                let block = _mm512_maskz_loadu_ps(rows(b), stack.add(j * ld + b * 16));
+                acc = _mm512_fmadd_ps(held[b], block, acc);
             }
             sums[j] = acc;
         }
     }
     // SAFETY: the masked store writes d_v entries.
     unsafe { _mm512_mask_storeu_ps(g, mask, add_up::<DV>(sums)) };
-}
-
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exchange_lift_shape<const LV: usize, const DV: usize, const DE: usize>(
-    table: Table<'_>,
-    views: usize,
-    partners: &[u32],
-    stacks: &[f32],
-    y: &[f32],
-    s: &mut [f32],
-    g: &mut [f32],
-) {
-    let (d_v, ld) = (columns::<DV>(&table), LV * 16);
-    for (i, &view) in table.index.iter().enumerate() {
-        // SAFETY: `check`, `place` and the partners' bounds hold for every view and agent.
-        unsafe {
-            let held = exchange_one::<LV, DE>(i, partners, y.as_ptr(), s.as_mut_ptr());
-            let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
-            lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
-        }
-    }
-}
-
-/// y − y of the partner slots of one agent with eight slots; also written to `s`.
-///
-/// # Safety
-/// `y` and `s` hold 16·LV entries for every agent, `partners` eight slots inside `y` for every agent.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn exchange_one<const LV: usize, const DE: usize>(
-    agent: usize,
-    partners: &[u32],
-    y: *const f32,
-    s: *mut f32,
-) -> [__m512; LV] {
-    let partners: &[u32; 8] = partners[agent * 8..][..8].try_into().expect("eight slots");
-    let mut other = [_mm512_setzero_ps(); LV];
-    for k in 0..8 {
-        let (first, end) = (k * DE, (k + 1) * DE);
-        for b in 0..LV {
-            let (lo, hi) = (b * 16, b * 16 + 16);
-            if first < hi && end > lo {
-                let (from, to) = (first.max(lo) - lo, end.min(hi) - lo);
-                let mask = (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask16;
-                let shift = lo as isize - first as isize;
-                let start = y.wrapping_add(partners[k] as usize).wrapping_offset(shift);
-                // SAFETY: the lanes of the mask lie inside the partner's slot; the others are never touched, so a
-                // start before or behind the rows is not read there.
-                other[b] = unsafe { _mm512_mask_loadu_ps(other[b], mask, start) };
-            }
-        }
-    }
-    let mut held = [_mm512_setzero_ps(); LV];
-    for b in 0..LV {
-        let at = agent * LV * 16 + b * 16;
-        // SAFETY: the agent's own rows.
-        unsafe {
-            held[b] = _mm512_sub_ps(_mm512_loadu_ps(y.add(at)), other[b]);
-            _mm512_storeu_ps(s.add(at), held[b]);
-        }
-    }
-    held
 }
 
 /// Lane j of the answer is the sum of all lanes of `v[j]`; vectors from `DV` on are zero.

@@ -20,6 +20,7 @@ use sheaf_tasks::sudoku::{BLANK, CELLS, Grid};
 
 use super::export::{Kind, kind};
 use super::gif::{self, Timing};
+use super::palette;
 use super::png;
 
 /// What a cell shows.
@@ -57,7 +58,7 @@ pub fn write(path: &Path, givens: &Grid, boards: &[Grid]) -> Result<()> {
         Kind::Gif => {
             let progress = |i: usize| Some((i + 1) as f32 / boards.len() as f32);
             let frames = boards.iter().enumerate().map(|(i, b)| Ok(canvas::draw(givens, b, progress(i))));
-            gif::encode(frames, boards.len(), timing)?
+            gif::encode(frames, boards.len(), &palette::table(), timing)?
         }
         Kind::Svg => {
             let seconds = f32::from(timing.step) * boards.len() as f32 / 100.0;

@@ -41,6 +41,7 @@ impl Task for Maze {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        request.no_pictures("maze")?;
         eval::evaluate(&MazeWeights::load(weights)?, request)
     }
 
@@ -72,5 +73,9 @@ impl Task for Maze {
 
     fn scaling_sizes(&self) -> &'static [usize] {
         &[19, 37, 73, 145, 289, 501, 1001]
+    }
+
+    fn hot_paths(&self) -> &'static [BenchKind] {
+        &[BenchKind::Laplacian, BenchKind::Forward, BenchKind::Reverse]
     }
 }

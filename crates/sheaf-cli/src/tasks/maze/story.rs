@@ -15,6 +15,7 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 
 use crate::draw::maze_terminal::{self, Style};
 use crate::draw::{Frame, Scene, agents_to_pixels, export};
+use crate::progress::say;
 use crate::report::{self, Report, count, duration, rounded, sparkline};
 
 /// Bytes of frames kept; of a long solve of a large maze only every n-th is.
@@ -96,7 +97,7 @@ impl Film {
         let lines = style.lines(maze.height) + 1;
         let fits = terminal().is_some_and(|(columns, rows)| maze.width <= columns && lines <= rows);
         if !std::io::stdout().is_terminal() || !fits {
-            eprintln!("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
+            say("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
             return Ok(());
         }
         let unjudged = Scene::new(&maze.tokens, maze.height, maze.width, None)?;

@@ -41,6 +41,7 @@ impl Task for Sudoku {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        request.no_pictures("sudoku")?;
         eval::evaluate_file(&SudokuWeights::load(weights)?, request)
     }
 

@@ -4,6 +4,8 @@
 //! A batch is cut into [`CHUNKS`] fixed pieces; each piece has its own gradient block, and the blocks are added in
 //! order. Which worker runs which piece changes nothing.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use rayon::prelude::*;
 use sheaf_admm::admm::Adjoint;
 use sheaf_admm::linalg::aligned::AlignedVec;
@@ -37,6 +39,11 @@ impl<T: Real> BatchTables<T> {
         let u = sheaf.as_uniform().expect("a grid is uniform");
         &self.views.stacks[..self.views.views * u.d_v * u.ld]
     }
+
+    /// The same by tiles; empty where the shape has none.
+    pub fn tiles(&self, sheaf: &Sheaf) -> &[T] {
+        &self.views.tiles[..self.views.views * sheaf.tile_len()]
+    }
 }
 
 /// Gradients of a piece of a batch.
@@ -54,18 +61,14 @@ pub struct BatchGrad<T: Copy + Default> {
     bad: Option<usize>,
 }
 
-#[derive(Debug, Default)]
-struct Chunk<T: Copy + Default> {
-    grad: BatchGrad<T>,
-    sample: Sample<T>,
-}
-
 /// Memory for batches.
 #[derive(Debug, Default)]
 pub struct Batch<T: Copy + Default> {
     views: DistinctViews,
     tables: BatchTables<T>,
-    chunks: Vec<Chunk<T>>,
+    chunks: Vec<BatchGrad<T>>,
+    /// Memory for mazes, one for each worker at a time: what is in it does not matter to the next.
+    samples: Mutex<Vec<Sample<T>>>,
     encoder: EncoderScratch<T>,
 }
 
@@ -90,7 +93,7 @@ impl<T: Real> Batch<T> {
     }
 
     /// Collects the distinct views of `inputs` and encodes them.
-    pub fn encode(&mut self, model: &MazeModel, params: &[T], board: &Board, inputs: &[u8]) {
+    pub fn encode(&mut self, model: &MazeModel, params: &[T], board: &Board, inputs: &[u8]) -> Result<()> {
         self.views.collect(&board.grid, inputs);
         let (t, v) = (&mut self.tables, self.views.len());
         t.views.views = v;
@@ -103,9 +106,10 @@ impl<T: Real> Batch<T> {
             one_hot(code, patch);
             t.squares[k] = patch.iter().map(|&p| p * p).sum();
         }
-        model.encoder.forward(params, &board.sheaf, &mut t.views);
+        model.encoder.forward(params, &board.sheaf, &mut t.views)?;
         let (patches, scaled) = (&t.views.patches[..v * VIEW_LEN], &mut t.scaled[..v * VIEW_LEN]);
         model.decoder_in.view_table(params, patches, &mut t.decoder[..v * model.hidden()], scaled);
+        Ok(())
     }
 
     /// Mean loss over the batch and, overwriting `grad`, its gradient.
@@ -120,7 +124,7 @@ impl<T: Real> Batch<T> {
         adjoint: Adjoint<T>,
         grad: &mut [T],
     ) -> Result<BatchLoss> {
-        self.encode(model, params, board, inputs);
+        self.encode(model, params, board, inputs)?;
         let (pixels, agents) = (board.grid.pixels(), board.sheaf.agents());
         let samples = inputs.len() / pixels;
         let window = horizon.window.min(horizon.iterations).max(1);
@@ -128,11 +132,11 @@ impl<T: Real> Batch<T> {
         let weight = T::from_f64(1.0 / counted.max(1) as f64);
         let z_update = model.z_update();
         let per_chunk = samples.div_ceil(CHUNKS);
-        let index = self.views.index();
-        let tables = &self.tables;
-        self.chunks.resize_with(CHUNKS, Chunk::default);
+        let (index, tables, samples_held) = (self.views.index(), &self.tables, &self.samples);
+        self.chunks.resize_with(CHUNKS, BatchGrad::default);
         self.chunks.par_iter_mut().enumerate().try_for_each(|(c, chunk)| {
-            chunk.grad.reset(model, &board.sheaf, tables.views.views);
+            let mut sample = held(samples_held).pop().unwrap_or_default();
+            chunk.reset(model, &board.sheaf, tables.views.views);
             for i in (c * per_chunk).min(samples)..((c + 1) * per_chunk).min(samples) {
                 let loss = model.sample_grad(
                     params,
@@ -144,30 +148,37 @@ impl<T: Real> Batch<T> {
                     weight,
                     adjoint,
                     &z_update,
-                    &mut chunk.sample,
-                    &mut chunk.grad,
+                    &mut sample,
+                    chunk,
                 );
                 match loss {
-                    Ok(loss) if loss.is_finite() => chunk.grad.loss += loss.to_f64(),
+                    Ok(loss) if loss.is_finite() => chunk.loss += loss.to_f64(),
                     Err(error) if error.kind() != sheaf_admm::ErrorKind::NotFinite => return Err(error),
                     Ok(_) | Err(_) => {
-                        chunk.grad.loss = f64::NAN;
-                        chunk.grad.bad.get_or_insert(i);
+                        chunk.loss = f64::NAN;
+                        chunk.bad.get_or_insert(i);
                     }
                 }
             }
+            held(samples_held).push(sample);
             Ok(())
         })?;
-        Ok(self.finish(model, params, board, grad))
+        self.finish(model, params, board, grad)
     }
 
     /// Adds the chunks in order and takes the tables' gradients back to the parameters.
-    fn finish(&mut self, model: &MazeModel, params: &[T], board: &Board, grad: &mut [T]) -> BatchLoss {
+    fn finish(
+        &mut self,
+        model: &MazeModel,
+        params: &[T],
+        board: &Board,
+        grad: &mut [T],
+    ) -> Result<BatchLoss> {
         let (first, rest) = self.chunks.split_first_mut().expect("there are chunks");
         for chunk in rest {
-            first.grad.add(model, &chunk.grad);
+            first.add(model, chunk);
         }
-        let (total, t) = (&first.grad, &self.tables);
+        let (total, t) = (&*first, &self.tables);
         let v = t.views.views;
         grad.copy_from_slice(&total.params);
         let scaled = &mut self.tables.scaled[..v * VIEW_LEN];
@@ -178,9 +189,14 @@ impl<T: Real> Batch<T> {
         let [h, diag, q, l1, hi] = total.tables.each_ref().map(|b| &b[..n]);
         let u = board.sheaf.as_uniform().expect("a grid is uniform");
         let d = TableGrads { h, diag, q, l1, hi, stacks: &total.stacks[..v * u.d_v * u.ld] };
-        model.encoder.vjp(params, &board.sheaf, t, &d, grad, &mut self.encoder);
-        BatchLoss { loss: total.loss, bad: total.bad }
+        model.encoder.vjp(params, &board.sheaf, t, &d, grad, &mut self.encoder)?;
+        Ok(BatchLoss { loss: total.loss, bad: total.bad })
     }
+}
+
+/// The memory at hand. A worker that panicked leaves it as good as before.
+fn held<T: Copy + Default>(samples: &Mutex<Vec<Sample<T>>>) -> MutexGuard<'_, Vec<Sample<T>>> {
+    samples.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Real> BatchGrad<T> {

@@ -2,6 +2,7 @@
 
 use sheaf_admm::Real;
 use sheaf_admm::admm::Workspace;
+use sheaf_admm::linalg::vector::multiply;
 use sheaf_admm::nn::activation;
 
 use super::batch::{BatchGrad, BatchTables};
@@ -123,7 +124,7 @@ impl MazeModel {
         self.decoder_out.vjp_weights(act, d_logits, &mut grad.params);
         // The activation is no longer needed: its buffer takes its gradient.
         self.decoder_out.vjp_input(params, d_logits, act);
-        slope.iter_mut().zip(act.iter()).for_each(|(slope, &d)| *slope *= d);
+        multiply(slope, act);
         let views = tables.views.views;
         self.decoder_in.vjp(
             params,

@@ -155,7 +155,8 @@ impl MazeModel {
         z_update: &'a ZUpdate<T>,
         states: &'a [AlignedVec<T>; 5],
     ) -> Result<Problem<'a, T>> {
-        let maps = Maps::Table { stacks: tables.stacks(&board.sheaf), index, order };
+        let (stacks, tiles) = (tables.stacks(&board.sheaf), tables.tiles(&board.sheaf));
+        let maps = Maps::Table { stacks, index, order, tiles };
         Ok(Problem {
             op: SheafOp::new(&board.sheaf, maps)?,
             objective: self.objective(params, states, board.sheaf.state_len()),
@@ -183,7 +184,8 @@ impl MazeModel {
         let (n, window) = (board.sheaf.state_len(), horizon.window.min(horizon.iterations).max(1));
         sample.fit_reverse(self, board, window);
         let options = Options::fixed(horizon.iterations);
-        let mode = Mode::Differentiate { iterations: horizon.iterations };
+        // A quarter of the products for some megabytes per core.
+        let mode = Mode::Keep { iterations: horizon.iterations };
         self.solve(params, board, tables, index, z_update, &options, mode, sample, &mut ())?;
         board.grid.label_patches(label, &mut sample.labels);
         sample.labels.iter_mut().filter(|l| **l == super::super::UNUSED).for_each(|l| *l = IGNORE);
@@ -198,7 +200,7 @@ impl MazeModel {
         {
             let labels = std::mem::take(&mut sample.labels);
             let (ws, mut buffers) = sample.split();
-            let x = ws.last_x(window, n);
+            let x = ws.last_x(window, n)?;
             self.decode_from(params, tables, &rows, x, &mut buffers);
             for logits in buffers.logits[..rows.len() * VIEW_LEN].chunks_exact_mut(index.len() * VIEW_LEN) {
                 loss += cross_entropy_grad(logits, &labels, CLASSES, weight, buffers.exps);

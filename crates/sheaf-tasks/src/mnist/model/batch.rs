@@ -5,6 +5,8 @@
 //! gradients (see [`views`](crate::mnist::views)), and both are added in order. Which worker runs which piece changes
 //! nothing.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use rayon::prelude::*;
 use sheaf_admm::admm::Adjoint;
 use sheaf_admm::linalg::vector::add;
@@ -18,10 +20,9 @@ use crate::mnist::views::{DistinctViews, GradRows};
 /// Pieces a batch is cut into: enough to keep many cores busy, few enough to add up quickly.
 pub const PIECES: usize = 16;
 
-/// Memory of one piece.
+/// Gradients of one piece.
 #[derive(Debug, Default)]
 struct Piece<T: Copy + Default> {
-    sample: Sample<T>,
     own: Vec<T>, // [per_sample]
     loss: f64,
     bad: Option<usize>,
@@ -35,6 +36,8 @@ pub struct Batch<T: Copy + Default> {
     rows: GradRows,
     grads: TableGrads<T>,
     pieces: Vec<Piece<T>>,
+    /// Memory for pictures, one for each worker at a time: what is in it does not matter to the next.
+    samples: Mutex<Vec<Sample<T>>>,
 }
 
 /// What a batch told.
@@ -90,9 +93,10 @@ impl<T: Real> Batch<T> {
         let per_piece = samples.div_ceil(PIECES).max(1);
         self.rows.assign(&self.views, agents, per_piece);
         let (rows, index, tables) = (&self.rows, self.views.index(), &self.tables);
-        let cut = self.grads.cut(board, rows);
+        let (cut, samples_held) = (self.grads.cut(board, rows), &self.samples);
         self.pieces.resize_with(cut.len(), Piece::default);
         self.pieces.par_iter_mut().zip(cut).enumerate().try_for_each(|(p, (piece, mut d_tables))| {
+            let mut sample = held(samples_held).pop().unwrap_or_default();
             piece.reset(model.per_sample.len());
             d_tables.iter_mut().for_each(|table| table.clear());
             for i in p * per_piece..((p + 1) * per_piece).min(samples) {
@@ -112,11 +116,12 @@ impl<T: Real> Batch<T> {
                     weight,
                     adjoint,
                     &z_update,
-                    &mut piece.sample,
+                    &mut sample,
                     &mut grad,
                 );
                 piece.count(i, loss)?;
             }
+            held(samples_held).push(sample);
             Ok(())
         })?;
         Ok(self.finish(model, params, board, grad))
@@ -135,6 +140,11 @@ impl<T: Real> Batch<T> {
         self.tables.vjp(model, params, board, &self.views, &self.grads, grad);
         told
     }
+}
+
+/// The memory at hand. A worker that panicked leaves it as good as before.
+fn held<T: Copy + Default>(samples: &Mutex<Vec<Sample<T>>>) -> MutexGuard<'_, Vec<Sample<T>>> {
+    samples.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Real> Piece<T> {

@@ -162,7 +162,8 @@ impl MnistModel {
         let (n, agents) = (board.sheaf.state_len(), board.sheaf.agents());
         let window = horizon.window.min(horizon.iterations).max(1);
         let options = Options::fixed(horizon.iterations);
-        let mode = Mode::Differentiate { iterations: horizon.iterations };
+        // A third of the products for some megabytes per core.
+        let mode = Mode::Keep { iterations: horizon.iterations };
         self.solve(params, board, tables, index, z_update, &options, mode, sample, &mut ())?;
         sample.d_x.ensure(window * n);
         sample.labels.clear();
@@ -170,7 +171,7 @@ impl MnistModel {
         let mut loss = T::ZERO;
         let logits = &mut sample.logits[..agents * self.classes()];
         for slot in 0..window {
-            let x = sample.ws.x_at(horizon.iterations - window + slot, n);
+            let x = sample.ws.x_at(horizon.iterations - window + slot, n)?;
             self.decoder.forward(params, x, logits);
             loss += cross_entropy_grad(logits, &sample.labels, self.classes(), weight, &mut sample.exps);
             self.decoder.vjp_input(params, logits, &mut sample.d_x[slot * n..][..n]);

@@ -10,10 +10,16 @@
 //! | dF += rows·stateᵀ | | |
 //!
 //! R is applied once per agent, not once per slot, and slots without an edge are left out: their rows are 0. The
-//! published sizes have kernels of their own (`low_rank_shaped`); all others run the plain loops below, which are also
-//! what those kernels are compared with.
+//! published sizes have kernels of their own (`project`, `lift`, `outers`); all others run the plain loops
+//! below, which are also what those kernels are compared with.
 
-use super::low_rank_shaped as shaped;
+mod lift;
+mod outers;
+mod project;
+#[cfg(test)]
+mod tests;
+
+use super::exchange::{SlotRows, partners_body};
 use super::simd::{fma, kernel};
 use crate::Real;
 
@@ -99,7 +105,7 @@ fn project_body<T: Real, const FMA: bool>(
     y: &mut [T],
 ) {
     if shape.is_published() {
-        shaped::project::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, z, y);
+        project::project::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, z, y);
     } else {
         project_plain::<T, FMA>(shape, agents, base, views, z, y);
     }
@@ -154,7 +160,7 @@ fn lift_body<T: Real, const FMA: bool>(
     g: &mut [T],
 ) {
     if shape.is_published() {
-        shaped::lift::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, s, g);
+        lift::lift::<T, FMA, 32, 24, 64, 8>(agents, shape.ld, base, views, s, g);
     } else {
         lift_plain::<T, FMA>(shape, agents, base, views, s, g);
     }
@@ -192,6 +198,26 @@ fn lift_plain<T: Real, const FMA: bool>(
 }
 
 #[inline(always)]
+fn exchange_lift_body<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    partners: &[u32],
+    base: &[T],
+    views: &[T],
+    y: &[T],
+    s: &mut [T],
+    g: &mut [T],
+) {
+    if shape.is_published() {
+        lift::exchange_lift::<T, FMA, 32, 24, 64, 8>(agents, partners, shape.ld, base, views, y, s, g);
+    } else {
+        let LowRankShape { d_e, slots, ld, .. } = shape;
+        partners_body::<T, FMA>(SlotRows { slots, d_e, ld }, partners, y, s);
+        lift_plain::<T, FMA>(shape, agents, base, views, s, g);
+    }
+}
+
+#[inline(always)]
 fn outers_body<T: Real, const FMA: bool>(
     shape: LowRankShape,
     agents: Grouped<'_>,
@@ -202,7 +228,7 @@ fn outers_body<T: Real, const FMA: bool>(
     states: &[T],
 ) {
     if shape.is_published() {
-        shaped::outers::<T, FMA, 32, 24>(agents, shape.ld, d_stacks, scale, terms, rows, states);
+        outers::outers::<T, FMA, 32, 24>(agents, shape.ld, d_stacks, scale, terms, rows, states);
     } else {
         outers_plain::<T, FMA>(shape, agents, d_stacks, scale, terms, rows, states);
     }
@@ -246,101 +272,16 @@ kernel! {
     ) = lift_body;
 }
 kernel! {
+    /// s = y − y of the partner slot, g_i = F_iᵀ s_i for every agent.
+    pub(crate) fn exchange_lift, exchange_lift_at<T>(
+        shape: LowRankShape, agents: Grouped<'_>, partners: &[u32], base: &[T], views: &[T], y: &[T], s: &mut [T],
+        g: &mut [T],
+    ) = exchange_lift_body;
+}
+kernel! {
     /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ, into stacks `[views, d_v, ld]`. Rows of slots without an edge are 0.
     pub(crate) fn outers, outers_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, d_stacks: &mut [T], scale: T, terms: usize, rows: &[T],
         states: &[T],
     ) = outers_body;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linalg::simd::Level;
-    use crate::rng::Stream;
-
-    const SHAPE: LowRankShape = LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192 };
-
-    /// Nineteen agents: six and a half groups of one view, others alone, all kinds of masks.
-    fn agents() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
-        let index: Vec<u32> = (0..19).map(|a| if a < 13 { 1 } else { a - 13 }).collect();
-        let masks =
-            (0..19).map(|a| [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10][a % 6]).collect::<Vec<u32>>();
-        let mut order: Vec<u32> = (0..19).collect();
-        order.sort_by_key(|&a| (index[a as usize], masks[a as usize]));
-        (index, masks, order)
-    }
-
-    fn draw(len: usize, stream: &mut Stream) -> Vec<f64> {
-        (0..len).map(|_| stream.normal()).collect()
-    }
-
-    /// y, g and dF of random maps at a level, or by the plain loops.
-    fn results<T: Real>(level: Option<Level>, pad: usize) -> Vec<f64> {
-        let shape = LowRankShape { ld: SHAPE.ld + pad, ..SHAPE };
-        let (index, masks, order) = agents();
-        let agents = Grouped { index: &index, masks: &masks, order: &order };
-        let (n, rows, terms) = (index.len() * shape.d_v, index.len() * shape.ld, 3);
-        let stream = &mut Stream::new(5, "low-rank test", 0, 0);
-        let mut of = |len: usize| draw(len, stream).into_iter().map(T::from_f64).collect::<Vec<T>>();
-        let (base, views) = (of(shape.base_len()), of(6 * shape.view_len()));
-        let (z, mut s) = (of(terms * n), of(terms * rows));
-        for (k, s) in s.chunks_exact_mut(shape.ld).enumerate() {
-            // As the exchange leaves them: slots without an edge and padding are 0.
-            for (slot, s) in s.chunks_mut(shape.d_e).enumerate() {
-                if slot >= 8 || masks[k % index.len()] >> slot & 1 == 0 {
-                    s.fill(T::ZERO);
-                }
-            }
-        }
-        let (mut y, mut g) = (of(rows), of(n));
-        let mut d = of(6 * shape.d_v * shape.ld);
-        let scale = T::from_f64(0.7);
-        match level {
-            Some(level) => {
-                project_at(level, shape, agents, &base, &views, &z[..n], &mut y);
-                lift_at(level, shape, agents, &base, &views, &s[..rows], &mut g);
-                outers_at(level, shape, agents, &mut d, scale, terms, &s, &z);
-            }
-            None => {
-                project_plain::<T, false>(shape, agents, &base, &views, &z[..n], &mut y);
-                lift_plain::<T, false>(shape, agents, &base, &views, &s[..rows], &mut g);
-                outers_plain::<T, false>(shape, agents, &mut d, scale, terms, &s, &z);
-            }
-        }
-        [y, g, d].concat().into_iter().map(T::to_f64).collect()
-    }
-
-    fn compare<T: Real>(tolerance: f64) {
-        for pad in [0, 16] {
-            let plain = results::<T>(None, pad);
-            let largest = plain.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-            for level in [Level::Portable, Level::Avx2, Level::Avx512] {
-                for (k, (a, b)) in results::<T>(Some(level), pad).iter().zip(&plain).enumerate() {
-                    assert!((a - b).abs() <= tolerance * largest, "{level:?}, number {k}: {a} against {b}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_kernels_of_the_published_sizes_agree_with_the_plain_loops_at_every_level() {
-        compare::<f32>(2e-6);
-        compare::<f64>(1e-14);
-    }
-
-    #[test]
-    fn runs_are_of_one_view_and_one_mask_and_cover_every_agent_once() {
-        let (index, masks, order) = agents();
-        let agents = Grouped { index: &index, masks: &masks, order: &order };
-        for most in [1, 4, 19] {
-            let (mut rest, mut seen) = (agents.order, Vec::new());
-            while let Some((view, mask, run)) = agents.take_run(most, &mut rest) {
-                assert!(!run.is_empty() && run.len() <= most);
-                assert!(run.iter().all(|&a| index[a as usize] == view as u32 && masks[a as usize] == mask));
-                seen.extend_from_slice(run);
-            }
-            assert_eq!(seen, order);
-        }
-    }
 }

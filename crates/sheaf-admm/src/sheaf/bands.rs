@@ -1,0 +1,122 @@
+//! The Laplacian of a large sheaf, band by band, so that rows never leave the cache.
+//!
+//! Rows are nearly five times as long as states (40 numbers for 10 in the maze). Written whole and read again they are
+//! what a sweep over a large sheaf waits for. But an agent needs only the rows of its partners, and on a grid those are
+//! at most a grid row away: its *reach*. So the sweep projects one band of agents after the other and lifts each as
+//! soon as all its partners are projected:
+//!
+//! ```text
+//! project   0   1   2   3   4 …
+//! lift              0   1   2 …      lag = ⌈reach / BAND⌉, here 2
+//! ```
+//!
+//! Rows of the last 2·lag + 1 bands suffice. They lie in a window that moves on when it is full; a sheaf of few bands
+//! fits it entirely, and the sweep is a projection of all agents, then a lift of all.
+
+use std::ops::Range;
+
+use crate::Real;
+use crate::linalg::exchange::{Partners, SlotRows};
+use crate::linalg::stack::{BAND, LiftBand, Table};
+
+/// Bands of rows that always fit the second-level cache beside the stacks (a band of the maze is 24 kB).
+const WINDOW: usize = 16;
+
+/// Where a sweep reads its states.
+pub(crate) trait Input<T> {
+    /// Makes these states ready; called for every range in order, before it is read.
+    fn ready(&mut self, states: Range<usize>);
+    /// All states, of which those made ready count.
+    fn get(&self) -> &[T];
+}
+
+/// States that are there already.
+pub(crate) struct Given<'a, T>(pub &'a [T]);
+
+impl<T> Input<T> for Given<'_, T> {
+    fn ready(&mut self, _states: Range<usize>) {}
+    fn get(&self) -> &[T] {
+        self.0
+    }
+}
+
+/// States written by `make(range, states of the range)` just before they are read.
+pub(crate) struct Made<'a, T, F> {
+    pub to: &'a mut [T],
+    pub make: F,
+}
+
+impl<T, F: FnMut(Range<usize>, &mut [T])> Input<T> for Made<'_, T, F> {
+    fn ready(&mut self, states: Range<usize>) {
+        (self.make)(states.clone(), &mut self.to[states]);
+    }
+    fn get(&self) -> &[T] {
+        self.to
+    }
+}
+
+/// A sheaf whose maps are a table and whose slots have one partner each.
+pub(super) struct Bands<'a, T> {
+    pub table: Table<'a>,
+    pub slots: SlotRows,
+    pub partners: &'a Partners,
+    pub stacks: &'a [T],
+    pub tiles: &'a [T],
+}
+
+impl<T: Real> Bands<'_, T> {
+    /// q = gamma·L p + shift·p; as the sweep of the products asks for it.
+    #[inline]
+    pub fn sweep(
+        &self,
+        gamma: T,
+        shift: T,
+        mut input: impl Input<T>,
+        q: &mut [T],
+        y: &mut [T],
+        s: &mut [T],
+        keep: bool,
+        mut after: impl FnMut(Range<usize>, &[T], &[T]),
+    ) {
+        let Table { d_v, ld, .. } = self.table;
+        let agents = self.table.index.len();
+        let (bands, lag) = (agents.div_ceil(BAND), self.partners.reach().div_ceil(BAND));
+        let window = bands.min(WINDOW.max(2 * (2 * lag + 1)));
+        let of = |band: usize| band * BAND..((band + 1) * BAND).min(agents);
+        let states = |agents: &Range<usize>| agents.start * d_v..agents.end * d_v;
+        let mut first = 0; // the band whose rows y starts with
+        for k in 0..bands + lag {
+            if k < bands {
+                if k >= first + window {
+                    let held = (k - 2 * lag - first) * BAND * ld..(k - first) * BAND * ld;
+                    y.copy_within(held, 0);
+                    first = k - 2 * lag;
+                }
+                let agents = of(k);
+                input.ready(states(&agents));
+                T::project_table(self.table, agents, first * BAND, self.stacks, input.get(), y);
+            }
+            if k >= lag {
+                let agents = of(k - lag);
+                let part = states(&agents);
+                T::lift_band(LiftBand {
+                    table: self.table,
+                    slots: self.slots,
+                    partners: self.partners,
+                    stacks: self.stacks,
+                    tiles: self.tiles,
+                    agents,
+                    base: first * BAND,
+                    gamma,
+                    shift,
+                    p: input.get(),
+                    y,
+                    s,
+                    keep,
+                    q,
+                });
+                after(part.clone(), &input.get()[part.clone()], &q[part]);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The two ends of a solve of [`cg`](super::cg), each with its adjoint: from the target w to the start and its residual,
+//! and from the solution to the answer. The table at the head of [`cg`](super::cg) lists them.
+
+use std::ops::Range;
+
+use super::cg::{CgStart, System, multiply_into};
+use super::cg_work::Work;
+use super::{Agreement, ConsensusGrad};
+use crate::Real;
+use crate::linalg::vector::{add, axpy, dot, scale_into, sub};
+use crate::sheaf::Made;
+
+impl<T: Real> System<'_, '_, T> {
+    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
+    /// never formed. Returns with the exchanged residuals of the product in `work.s`, where they are kept.
+    pub(super) fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>, keep: bool) {
+        let Work { r, y, s, .. } = work;
+        match (self.cfg.agreement, self.cfg.start) {
+            (Agreement::Soft { .. }, start) => {
+                let from = if start == CgStart::Warm { z_prev } else { w };
+                let input = Made { to: x, make: |part, x: &mut [T]| x.copy_from_slice(&from[part]) };
+                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
+                if start == CgStart::Warm {
+                    self.add_shifted_difference(r, w, z_prev);
+                }
+            }
+            (Agreement::Hard, CgStart::Published) => {
+                sub(x, w, z_prev);
+                self.op.raw().laplacian(z_prev, r, y, s);
+                if let Some(half) = self.half {
+                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
+                }
+                axpy(r, -self.cfg.tikhonov, x);
+            }
+            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
+                x.fill(T::ZERO);
+                self.op.raw().laplacian(w, r, y, s);
+                if let Some(half) = self.half {
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
+                }
+            }
+        }
+    }
+
+    /// Adjoint of the start of a solve; fills its pair (d_q, p, rows of d_q).
+    pub(super) fn begin_vjp(
+        &self,
+        w: &[T],
+        z_prev: &[T],
+        d_x: &[T],
+        d_r: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        (d_q, p, rows_dq): (&mut [T], &mut [T], &mut [T]),
+        d_half: &mut [T],
+        l_dr: &mut [T],
+        work: &mut Work<'_, T>,
+    ) {
+        // The product of the start is S L y, in the soft case −γ L y: its adjoint pair is (S r̄_0, y) or (−r̄_0, y).
+        let soft = self.cfg.agreement != Agreement::Hard;
+        let make = |part: Range<usize>, d_q: &mut [T]| match self.half {
+            Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
+            None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
+        };
+        let input = Made { to: d_q, make };
+        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
+        match (self.cfg.agreement, self.cfg.start) {
+            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
+                // r_0 = −γ L w, start = w
+                add(d_w, d_x);
+                axpy(d_w, self.gamma, l_dr);
+                *grad.gamma += dot(l_dr, w);
+                p.copy_from_slice(w);
+            }
+            (Agreement::Soft { .. }, CgStart::Warm) => {
+                // r_0 = ρ(w − z_prev) − γ L z_prev, start = z_prev without gradient
+                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+                    let rho = self.shift.of(i);
+                    let d_rho = &mut grad.rho[self.shift.grad_index(i)];
+                    for k in range[0]..range[1] {
+                        d_w[k] += rho * d_r[k];
+                        *d_rho += d_r[k] * (w[k] - z_prev[k]);
+                    }
+                }
+                *grad.gamma += dot(l_dr, z_prev);
+                p.copy_from_slice(z_prev);
+            }
+            (Agreement::Hard, CgStart::Published) => {
+                // start = S⁻¹(w − z_prev), r_0 = S L z_prev − ε start
+                let eps = self.cfg.tikhonov;
+                for k in 0..w.len() {
+                    let d_start = d_x[k] - eps * d_r[k];
+                    let h = self.half.map_or(T::ONE, |half| half[k]);
+                    d_w[k] += d_start / h;
+                    d_z_prev[k] += l_dr[k] - d_start / h;
+                    if self.half.is_some() {
+                        d_half[k] -= d_start * (w[k] - z_prev[k]) / (h * h);
+                    }
+                }
+                self.begin_half(z_prev, d_r, d_half, work);
+                p.copy_from_slice(z_prev);
+            }
+            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
+                // r_0 = S L w
+                add(d_w, l_dr);
+                self.begin_half(w, d_r, d_half, work);
+                p.copy_from_slice(w);
+            }
+        }
+    }
+
+    /// d_S of r_0 = S L y: r̄_0 ∘ L y.
+    fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
+        if self.half.is_some() {
+            self.op.raw().laplacian(y, work.tmp, work.y, work.s);
+            for k in 0..y.len() {
+                d_half[k] += d_r[k] * work.tmp[k];
+            }
+        }
+    }
+
+    /// Turns the solution into the answer.
+    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
+        if self.cfg.agreement == Agreement::Hard {
+            if let Some(half) = self.half {
+                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
+            }
+            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
+        }
+    }
+
+    /// Adjoint of [`finish`](Self::finish): sets d_x.
+    pub(super) fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
+        match (self.cfg.agreement, self.half) {
+            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
+            (Agreement::Hard, None) => {
+                add(d_w, d_z);
+                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
+            }
+            (Agreement::Hard, Some(half)) => {
+                add(d_w, d_z);
+                for k in 0..x.len() {
+                    d_x[k] = -half[k] * d_z[k];
+                    d_half[k] -= x[k] * d_z[k];
+                }
+            }
+        }
+    }
+
+    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
+    pub(super) fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
+        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+            let rho = self.shift.of(i);
+            for k in range[0]..range[1] {
+                out[k] += rho * (a[k] - b[k]);
+            }
+        }
+    }
+}

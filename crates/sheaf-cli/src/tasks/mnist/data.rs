@@ -1,0 +1,126 @@
+//! `sheaf data mnist`: the four original files, from a mirror or from a folder.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::mnist::data::{ImageSet, Split};
+use sheaf_tasks::mnist::download::{self, FILES, Fetched, MIRRORS_VARIABLE, Progress};
+
+use crate::progress::Bar;
+use crate::report::{Report, count};
+
+const EXAMPLES: &str = "\
+Examples:
+  sheaf data mnist --out data/mnist
+  sheaf data mnist --out data/mnist --mirror https://example.org/mnist
+  sheaf data mnist --out data/fashion --from ~/Downloads/fashion-mnist
+
+A download that was cut off continues where it stopped; every file is checked by its SHA-256.
+--from takes any set of IDX files, gzipped or not: MNIST, Fashion-MNIST, EMNIST, your own.";
+
+/// What can be typed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DataArgs {
+    /// The folder to write to; files that are there and right are kept
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Take the files from this folder instead of a mirror
+    #[arg(long, value_name = "DIR", conflicts_with = "mirror")]
+    pub from: Option<PathBuf>,
+    /// Address of a folder that has the files; may be repeated, tried in order [default: two well-known ones, or
+    /// those in the variable SHEAF_MNIST_MIRRORS]
+    #[arg(long, value_name = "URL")]
+    pub mirror: Vec<String>,
+}
+
+/// Files to bring.
+#[derive(Debug)]
+pub struct Data {
+    out: PathBuf,
+    from: Option<PathBuf>,
+    mirrors: Vec<String>,
+}
+
+impl Data {
+    /// Checks what was typed.
+    pub fn check(args: DataArgs) -> Result<Self> {
+        if args.out.exists() && !args.out.is_dir() {
+            let place = args.out.display().to_string();
+            return Err(Error::new(ErrorKind::Unsupported, place, "a folder", "a file"));
+        }
+        let mirrors = if args.mirror.is_empty() { download::mirrors() } else { args.mirror };
+        if let Some(bad) = mirrors.iter().find(|m| !(m.starts_with("http://") || m.starts_with("https://"))) {
+            return Err(Error::new(
+                ErrorKind::Malformed,
+                "--mirror",
+                "an address with https:// or http://",
+                bad,
+            )
+            .hint(format!("a folder of this machine is named by --from; {MIRRORS_VARIABLE} lists mirrors")));
+        }
+        Ok(Self { out: args.out, from: args.from, mirrors })
+    }
+
+    /// Brings the files.
+    pub fn run(&self) -> Result<Report> {
+        let mut report = Report::new();
+        report.value("task", "mnist");
+        match &self.from {
+            Some(from) => {
+                let original = download::from_dir(from, &self.out)?;
+                let text = match original {
+                    true => "the original MNIST files, byte for byte",
+                    false => "another set than the original MNIST; taken as it is",
+                };
+                report.add("original", "files", original, text);
+            }
+            None => self.download(&mut report)?,
+        }
+        for (split, key, label) in [(Split::Train, "train", "training"), (Split::Test, "test", "test")] {
+            let set = ImageSet::read(&self.out, split)?;
+            let (n, h, w) = (set.len(), set.height, set.width);
+            let text = format!("{} pictures of {h} × {w} pixels, {} classes", count(n), set.classes);
+            report.add(key, label, n, text);
+            if split == Split::Test {
+                report.value("height", h).value("width", w).value("classes", set.classes);
+            }
+        }
+        report.written(&self.out);
+        Ok(report)
+    }
+
+    fn download(&self, report: &mut Report) -> Result<()> {
+        let total: u64 = FILES.iter().map(|f| f.bytes).sum();
+        let bar = Bar::styled("fetching", total, "{prefix} {bar:32} {bytes}/{total_bytes} {msg} {eta} left");
+        let before =
+            |name: &str| -> u64 { FILES.iter().take_while(|f| f.name != name).map(|f| f.bytes).sum() };
+        let told = download::download(&self.out, &self.mirrors, &mut |p: Progress<'_>| {
+            bar.set(before(p.file) + p.done, || p.file.to_string());
+        })?;
+        bar.clear();
+        let came = told.iter().filter(|t| **t != Fetched::Present).count();
+        let resumed = told.iter().any(|t| matches!(t, Fetched::Downloaded { resumed } if *resumed > 0));
+        let text = match (came, resumed) {
+            (0, _) => "all there already, checksums right".to_string(),
+            (n, true) => format!("{n} fetched, continued from an earlier attempt; checksums right"),
+            (n, false) => format!("{n} fetched, {} there already; checksums right", told.len() - n),
+        };
+        report.add("original", "files", true, text);
+        let list: Vec<_> = FILES
+            .iter()
+            .zip(&told)
+            .map(|(file, told)| {
+                let (state, resumed) = match told {
+                    Fetched::Present => ("present", 0),
+                    Fetched::Downloaded { resumed } => ("downloaded", *resumed),
+                };
+                json!({ "name": file.name, "bytes": file.bytes, "state": state, "resumed_bytes": resumed })
+            })
+            .collect();
+        report.value("files", list);
+        Ok(())
+    }
+}

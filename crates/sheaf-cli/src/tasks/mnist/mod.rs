@@ -1,0 +1,122 @@
+//! Pictures of digits and other classes, as the commands see them: the agents, and the network they are compared with.
+
+mod bench;
+pub mod data;
+mod eval;
+pub mod solve;
+mod story;
+
+use std::path::Path;
+
+use sheaf_admm::train::WeightsFile;
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask, CnnWeights};
+use sheaf_tasks::config::strict;
+use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
+use sheaf_tasks::mnist::model::MnistModel;
+use sheaf_tasks::mnist::weights::{self, MnistWeights};
+
+use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
+use crate::args::BenchKind;
+use crate::report::Report;
+
+/// The agents.
+#[derive(Debug)]
+pub struct Mnist;
+
+/// The convolutional network.
+#[derive(Debug)]
+pub struct MnistCnn;
+
+impl Task for Mnist {
+    fn name(&self) -> &'static str {
+        "mnist"
+    }
+
+    fn builtin(&self) -> Option<&'static [u8]> {
+        Some(weights::BUILTIN)
+    }
+
+    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
+        let experiment: MnistExperiment = strict::parse(place, text, overrides)?;
+        let config = strict::to_toml(&experiment)?;
+        let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+        Ok(Prepared { model: Box::new(MnistTask::new(experiment)?), config, options, seed })
+    }
+
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        eval::agents(&MnistWeights::load(weights)?, request)
+    }
+
+    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
+        eval::trace(&MnistWeights::load(weights)?, request)
+    }
+
+    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
+        let experiment: MnistExperiment = match experiment {
+            Some(path) => strict::read(path, &[])?,
+            None => MnistExperiment::default(),
+        };
+        let config = strict::to_toml(&experiment)?;
+        let model = MnistModel::new(experiment.model)?;
+        let name = |ours: &str| {
+            model.authors_name(ours).ok_or_else(|| {
+                let place = format!("parameter `{ours}`");
+                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
+                    .hint("choose an experiment with a model as published")
+            })
+        };
+        let names = model.layout().entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
+        Ok(AuthorsModel { layout: model.layout().clone(), names, config })
+    }
+
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::agents(kind, request)
+    }
+
+    fn scaling_sizes(&self) -> &'static [usize] {
+        &[28, 56, 112, 224, 448, 896]
+    }
+}
+
+impl Task for MnistCnn {
+    fn name(&self) -> &'static str {
+        "mnist-cnn"
+    }
+
+    fn builtin(&self) -> Option<&'static [u8]> {
+        None
+    }
+
+    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
+        let experiment: CnnExperiment = strict::parse(place, text, overrides)?;
+        let config = strict::to_toml(&experiment)?;
+        let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+        Ok(Prepared { model: Box::new(CnnTask::new(experiment)?), config, options, seed })
+    }
+
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
+        eval::network(&CnnWeights::load(weights)?, request)
+    }
+
+    fn trace(&self, _: &WeightsFile, _: &TraceRequest) -> Result<TraceArrays> {
+        Err(no_agents("weights to trace"))
+    }
+
+    fn authors_model(&self, _: Option<&Path>) -> Result<AuthorsModel> {
+        Err(no_agents("--task"))
+    }
+
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::network(kind, request)
+    }
+
+    fn scaling_sizes(&self) -> &'static [usize] {
+        &[28, 56, 112, 224]
+    }
+}
+
+/// What is asked of the network though only agents have it.
+fn no_agents(place: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, place, "a model of agents", "mnist-cnn, a convolutional network")
+}

@@ -1,0 +1,83 @@
+//! Readers that go away, and starts that go wrong: nothing panics, nothing is stuck.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::support::{TINY, fails, file, json};
+
+/// Runs the tool in a shell line; exit code and standard error of the tool itself.
+fn shell(folder: &Path, line: &str) -> (Option<i32>, String) {
+    let line = line.replace("SHEAF", env!("CARGO_BIN_EXE_sheaf"));
+    let output = Command::new("sh").args(["-c", &line]).current_dir(folder).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn results_that_nobody_reads_end_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["solve", "maze", "--seed", "1"][..],
+        &["solve", "maze", "--seed", "1", "--json"],
+        &["inspect", "builtin:maze"],
+        &["solve", "--help"],
+        &[],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
+            .args(arguments)
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The reader is gone before anything is written: every write meets a broken pipe.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*error), (Some(0), ""), "sheaf {arguments:?}");
+    }
+}
+
+#[test]
+fn a_run_goes_on_when_nobody_follows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    file(here, "tiny.toml", TINY);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
+        .args(["train", "tiny.toml", "--out", "run"])
+        .current_dir(here)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(here.join("run/final.safetensors").exists());
+    // An error finds nobody either, and is still an error.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
+        .args(["train", "tiny.toml", "--out", "run"])
+        .current_dir(here)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_start_without_room_for_its_first_checkpoint_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    file(here, "tiny.toml", TINY);
+    // The shell's limit on the size of files stands in for a disk without space: 4 blocks hold the configuration, but
+    // no checkpoint.
+    let (code, error) = shell(here, "trap '' XFSZ; ulimit -f 4; exec SHEAF train tiny.toml --out run");
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("step-00000000") && error.contains("hint: "), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
+    assert!(here.join("run/config.toml").exists(), "it got as far as the checkpoint");
+    let told = fails(here, "train --resume --out run");
+    assert!(told.contains("before its first checkpoint") && told.contains("without --resume"), "{told}");
+    let again = json(here, "train tiny.toml --out run");
+    assert_eq!(again["step"].as_u64(), Some(20));
+}

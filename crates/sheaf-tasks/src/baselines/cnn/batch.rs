@@ -1,0 +1,140 @@
+//! Many pictures through the network on all cores, gradients summed in an order that depends on the batch alone.
+
+use rayon::prelude::*;
+use sheaf_admm::linalg::vector::add;
+use sheaf_admm::nn::conv::Size;
+use sheaf_admm::rng::Stream;
+use sheaf_admm::train::loss::cross_entropy_grad;
+use sheaf_admm::{Real, Result};
+
+use super::{CnnModel, Net};
+use crate::mnist::evaluate::Classifier;
+use crate::mnist::metrics::argmax;
+use crate::mnist::model::BatchLoss;
+use crate::mnist::views::ViewGrid;
+
+/// Pieces a batch is cut into; each has its own gradient, and these are added in order.
+const PIECES: usize = 16;
+
+/// Side of the patches that dropout blackens: those of the published agents.
+const PATCH: usize = 3;
+
+#[derive(Debug, Default)]
+struct Piece<T: Copy + Default> {
+    net: Net<T>,
+    grad: Vec<T>, // [params]
+    exps: Vec<T>, // [classes]
+    loss: f64,
+    bad: Option<usize>,
+}
+
+/// Memory for batches.
+#[derive(Debug, Default)]
+pub struct CnnBatch<T: Copy + Default> {
+    pieces: Vec<Piece<T>>,
+}
+
+impl<T: Real> CnnBatch<T> {
+    /// Mean loss over the batch and, overwriting `grad`, its gradient. `dropout` names the stream of each picture's
+    /// left-out features: (seed, step).
+    pub fn loss_and_grad(
+        &mut self,
+        model: &CnnModel,
+        params: &[T],
+        size: Size,
+        images: &[T],  // [samples, height, width]
+        labels: &[u8], // [samples]
+        dropout: Option<(u64, u64)>,
+        grad: &mut [T],
+    ) -> Result<BatchLoss> {
+        model.check_size(size)?;
+        let (pixels, samples, classes) = (size.0 * size.1, labels.len(), model.config.classes);
+        let weight = T::from_f64(1.0 / samples.max(1) as f64);
+        let per_piece = samples.div_ceil(PIECES).max(1);
+        self.pieces.resize_with(PIECES, Piece::default);
+        self.pieces.par_iter_mut().enumerate().for_each(|(p, piece)| {
+            piece.reset(params.len(), classes);
+            for i in (p * per_piece).min(samples)..((p + 1) * per_piece).min(samples) {
+                let image = &images[i * pixels..][..pixels];
+                let mut stream =
+                    dropout.map(|(seed, step)| Stream::new(seed, "features left out", step, i as u64));
+                model.forward(params, size, image, stream.as_mut(), &mut piece.net);
+                let logits = &mut piece.net.logits[..classes];
+                let loss = cross_entropy_grad(logits, &labels[i..=i], classes, weight, &mut piece.exps);
+                if !loss.is_finite() {
+                    piece.bad.get_or_insert(i);
+                }
+                piece.loss += loss.to_f64();
+                model.vjp(params, &mut piece.net, &mut piece.grad);
+            }
+        });
+        grad.fill(T::ZERO);
+        let mut told = BatchLoss { loss: 0.0, bad: None };
+        for piece in &self.pieces {
+            add(grad, &piece.grad);
+            told.loss += piece.loss;
+            told.bad = told.bad.or(piece.bad);
+        }
+        Ok(told)
+    }
+}
+
+impl<T: Real> Piece<T> {
+    fn reset(&mut self, params: usize, classes: usize) {
+        self.grad.clear();
+        self.grad.resize(params, T::ZERO);
+        self.exps.resize(classes, T::ZERO);
+        self.loss = 0.0;
+        self.bad = None;
+    }
+}
+
+/// The network as a [`Classifier`].
+#[derive(Debug)]
+pub struct CnnClassifier<'m, T> {
+    model: &'m CnnModel,
+    params: &'m [T],
+}
+
+impl<'m, T: Real> CnnClassifier<'m, T> {
+    /// A network with its numbers.
+    pub fn new(model: &'m CnnModel, params: &'m [T]) -> Self {
+        Self { model, params }
+    }
+}
+
+impl<T: Real> Classifier<T> for CnnClassifier<'_, T> {
+    fn classes(&self) -> usize {
+        self.model.config.classes
+    }
+
+    fn patches(&self, height: usize, width: usize) -> Result<ViewGrid> {
+        self.model.check_size((height, width))?;
+        ViewGrid::new(height, width, PATCH, PATCH)
+    }
+
+    fn tell(
+        &mut self,
+        patches: &ViewGrid,
+        images: &[T],
+        dropped: Option<&[bool]>,
+        classes: &mut [u8],
+    ) -> Result<()> {
+        let (model, params, size) = (self.model, self.params, (patches.height(), patches.width()));
+        let room = || (Net::default(), Vec::new());
+        let pictures = images.par_chunks(patches.pixels()).zip(classes.par_iter_mut()).enumerate();
+        pictures.for_each_init(room, |(net, seen), (i, (image, class))| {
+            seen.clear();
+            seen.extend_from_slice(image);
+            if let Some(dropped) = dropped {
+                let dropped = &dropped[i * patches.agents()..][..patches.agents()];
+                for (agent, _) in dropped.iter().enumerate().filter(|(_, dropped)| **dropped) {
+                    patches.view(agent).flatten().for_each(|pixel| seen[pixel] = T::ZERO);
+                }
+            }
+            model.forward(params, size, seen, None, net);
+            *class = argmax(net.logits(model)) as u8;
+        });
+        Ok(())
+    }
+}

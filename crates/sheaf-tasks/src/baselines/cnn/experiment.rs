@@ -1,0 +1,171 @@
+//! An experiment with the network: what a TOML file says, and the run it describes.
+
+use serde::{Deserialize, Serialize};
+use sheaf_admm::params::ParamLayout;
+use sheaf_admm::train::{StepStats, Trainable, WeightsFile, WeightsMeta};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::{CnnBatch, CnnClassifier, CnnConfig, CnnModel};
+use crate::config::{DecayKind, StrictConfig, TrainSection, strict};
+use crate::mnist::batches::{Epochs, Pictures};
+use crate::mnist::data::ImageSet;
+use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
+use crate::mnist::experiment::ImageData;
+use crate::mnist::shifts::Shift;
+
+/// The `[eval]` section: what is looked at during training.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CnnEval {
+    /// Test pictures looked at; 0 for all.
+    pub test: usize,
+}
+
+/// A whole experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CnnExperiment {
+    /// Always `mnist-cnn`.
+    pub task: String,
+    /// The pictures.
+    pub data: ImageData,
+    /// The network.
+    pub model: CnnConfig,
+    /// The optimiser and its schedule.
+    pub train: TrainSection,
+    /// What is looked at on the way.
+    pub eval: CnnEval,
+}
+
+impl Default for CnnExperiment {
+    fn default() -> Self {
+        Self {
+            task: "mnist-cnn".into(),
+            data: ImageData::default(),
+            model: CnnConfig::default(),
+            train: TrainSection {
+                steps: 9_375,
+                learning_rate: 1e-3,
+                weight_decay: 1e-2,
+                decay: DecayKind::Cosine,
+                decay_floor: 1e-5,
+                best_metric: "accuracy".into(),
+                ..TrainSection::default()
+            },
+            eval: CnnEval::default(),
+        }
+    }
+}
+
+impl StrictConfig for CnnExperiment {}
+
+impl CnnExperiment {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<()> {
+        if self.task != "mnist-cnn" {
+            return Err(Error::new(ErrorKind::Malformed, "task", "\"mnist-cnn\"", &self.task));
+        }
+        self.model.check()?;
+        self.train.options().map(drop)
+    }
+}
+
+/// Model, pictures and memory of a run.
+#[derive(Debug)]
+pub struct CnnTask {
+    experiment: CnnExperiment,
+    model: CnnModel,
+    train: ImageSet,
+    test: ImageSet,
+    batch: CnnBatch<f32>,
+    epochs: Epochs,
+    pictures: Pictures<f32>,
+}
+
+impl CnnTask {
+    /// Checks the experiment and reads its pictures.
+    pub fn new(experiment: CnnExperiment) -> Result<Self> {
+        experiment.check()?;
+        let (train, test) = experiment.data.read(experiment.model.classes)?;
+        Self::with_sets(experiment, train, test)
+    }
+
+    /// The same with pictures that are at hand.
+    pub fn with_sets(experiment: CnnExperiment, train: ImageSet, test: ImageSet) -> Result<Self> {
+        experiment.check()?;
+        let model = CnnModel::new(experiment.model.clone())?;
+        model.check_size((train.height, train.width))?;
+        let (batch, epochs, pictures) = (CnnBatch::default(), Epochs::default(), Pictures::default());
+        Ok(Self { experiment, model, train, test, batch, epochs, pictures })
+    }
+
+    /// The network.
+    pub fn model(&self) -> &CnnModel {
+        &self.model
+    }
+}
+
+impl Trainable for CnnTask {
+    fn layout(&self) -> &ParamLayout {
+        self.model.layout()
+    }
+
+    fn initial(&self, seed: u64) -> Vec<f32> {
+        self.model.init(seed)
+    }
+
+    fn loss_and_grad(&mut self, params: &[f32], seed: u64, step: u64, grad: &mut [f32]) -> Result<StepStats> {
+        self.epochs.fill(&self.train, seed, step, self.experiment.train.batch, &mut self.pictures);
+        let Pictures { chosen, images, labels } = &self.pictures;
+        let (size, dropout) = ((self.train.height, self.train.width), Some((seed, step)));
+        let told = self.batch.loss_and_grad(&self.model, params, size, images, labels, dropout, grad)?;
+        let bad_sample = told.bad.map(|sample| u64::from(chosen[sample]));
+        Ok(StepStats { loss: told.loss, samples: chosen.len(), bad_sample })
+    }
+
+    fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {
+        let test = match self.experiment.eval.test {
+            0 => self.test.clone(),
+            count => self.test.first(count),
+        };
+        let options = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
+        let told = evaluate_with(&mut CnnClassifier::new(&self.model, params), &test, &options, &|_| {})?;
+        Ok(vec![("accuracy".to_string(), told.accuracy())])
+    }
+}
+
+/// A network with its numbers and where they come from.
+#[derive(Clone, Debug)]
+pub struct CnnWeights {
+    /// The experiment that made them.
+    pub experiment: CnnExperiment,
+    /// The network.
+    pub model: CnnModel,
+    /// Its numbers.
+    pub params: Vec<f32>, // [model.layout().len()]
+}
+
+impl CnnWeights {
+    /// The network in a weights file; every tensor is checked.
+    pub fn load(file: &WeightsFile) -> Result<Self> {
+        let WeightsMeta { task, config, .. } = file.about();
+        let place = file.tensors().place();
+        if task != "mnist-cnn" {
+            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task mnist-cnn", task));
+        }
+        let experiment: CnnExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let model = CnnModel::new(experiment.model.clone())?;
+        let params = file.params(model.layout())?;
+        Ok(Self { experiment, model, params })
+    }
+
+    /// Accuracy on a set, as it is or shifted.
+    pub fn evaluate(
+        &self,
+        set: &ImageSet,
+        options: &EvalOptions,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<EvalReport> {
+        evaluate_with(&mut CnnClassifier::new(&self.model, &self.params), set, options, progress)
+    }
+}

@@ -1,0 +1,3 @@
+//! Models the agents are compared with.
+
+pub mod cnn;
