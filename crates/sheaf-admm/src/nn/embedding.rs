@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::error::check_len;
-use crate::nn::linear::add;
+use crate::linalg::vector::add;
 use crate::nn::{Init, check_params};
 use crate::params::ParamLayout;
 use crate::rng::Stream;

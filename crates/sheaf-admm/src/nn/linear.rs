@@ -17,6 +17,7 @@ use std::ops::Range;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::reduce::sum;
 use crate::linalg::simd::kernel;
+use crate::linalg::vector::add;
 use crate::nn::{Init, check_params, check_rows};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
@@ -225,14 +226,6 @@ impl Linear {
         debug_assert_eq!(x.len(), rows * self.input, "linear: x is not a whole number of rows");
         debug_assert_eq!(y.len(), rows * self.output, "linear: x and y differ in rows");
         rows
-    }
-}
-
-/// a += b.
-pub(crate) fn add<T: Real>(a: &mut [T], b: &[T]) {
-    debug_assert_eq!(a.len(), b.len());
-    for (a, &b) in a.iter_mut().zip(b) {
-        *a += b;
     }
 }
 

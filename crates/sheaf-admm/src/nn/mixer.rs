@@ -10,7 +10,7 @@
 //! | saved | s, a, t, then what token and channel save |
 //! | scratch | two gradients of that shape, then what token or channel needs |
 
-use crate::nn::linear::add;
+use crate::linalg::vector::add;
 use crate::nn::{RmsNorm, SwiGlu, check_rows, check_saved};
 use crate::params::ParamLayout;
 use crate::rng::Stream;

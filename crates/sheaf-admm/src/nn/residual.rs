@@ -12,8 +12,8 @@
 //! | saved | normed, slope, act | |
 //! | scratch | d_act, d_normed | |
 
+use crate::linalg::vector::add;
 use crate::nn::activation::gelu_keeping_slope;
-use crate::nn::linear::add;
 use crate::nn::{Linear, RmsNorm, check_params, check_rows, check_saved};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
