@@ -257,14 +257,19 @@ pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) ->
 
 impl<T: Real> LowRank<'_, T> {
     fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+        if self.rank == 0 {
+            return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
+                .hint("use Maps::Shared for maps without an update"));
+        }
         let (_, views) = self.check_sizes(sheaf)?;
         check_index(self.index, sheaf.agents(), views)
     }
 
-    /// Checks that there are dense stacks for as many views as there are factors.
+    /// Checks that there are dense stacks for as many views as there are factors; of rank 0, for any number.
     pub(super) fn check_stacks(&self, sheaf: &Sheaf, stacks: usize) -> Result<Uniform> {
         let (u, views) = self.check_sizes(sheaf)?;
-        let wanted = views.unwrap_or(0).saturating_mul(u.d_v * u.ld);
+        let one = u.d_v * u.ld;
+        let wanted = views.or(stacks.checked_div(one)).unwrap_or(0).saturating_mul(one);
         check_len("stacks of low-rank maps", wanted, stacks)?;
         Ok(u)
     }
@@ -280,10 +285,6 @@ impl<T: Real> LowRank<'_, T> {
                 format_args!("{one} numbers (one base) or {} (one per slot)", u.slots * one),
                 self.base.len(),
             ));
-        }
-        if self.rank == 0 {
-            return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
-                .hint("use Maps::Shared for maps without an update"));
         }
         // Saturating: a rank of any size is refused by the lengths below.
         let per_view = (u.slots * u.d_e).saturating_mul(self.rank);
@@ -305,7 +306,7 @@ impl<T: Real> LowRank<'_, T> {
         let k = view * u.slots + slot;
         let a = &self.a[k * u.d_e * self.rank..][..u.d_e * self.rank];
         let b = &self.b[k * u.d_v * self.rank..][..u.d_v * self.rank];
-        (base, a, b, self.gate.map_or(self.scale, |g| g[k] * self.scale))
+        (base, a, b, self.gate.and_then(|g| g.get(k)).map_or(self.scale, |&g| g * self.scale))
     }
 
     fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {

@@ -126,12 +126,12 @@ impl<T: Real> Cg<T> {
     }
 
     /// Scratch of a forward solve.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub fn forward(
+    pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,

@@ -27,19 +27,21 @@ use crate::{Real, Result};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad(self.forward_scratch_len(op)) + self.kept_len(op) + (t + 1) * (n + m) + 6 * n
+        // A limit of steps of any size is allowed: only the adjoint needs memory for it.
+        let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
+        fixed.saturating_add(self.kept_len(op)).saturating_add(t.saturating_add(1).saturating_mul(n + m))
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
-    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad((t + 1) * (n + m) + t * n + 5 * t + 1)
+        pad(t.saturating_mul(2 * n + m + 5).saturating_add(n + m + 1))
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
-    pub fn forward_keeping(
+    pub(super) fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -59,7 +61,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -77,7 +79,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
-    pub fn vjp_kept(
+    pub(super) fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -106,7 +108,7 @@ impl<T: Real> Cg<T> {
             (Steps::carve(self, op, replayed).0, report.steps)
         } else {
             let (steps, count) = Steps::carve(self, op, kept);
-            (steps, count.to_f64() as usize)
+            (steps, (count.to_f64() as usize).min(max))
         };
         let pairs = Pairs { steps, count, e_dq, d_qs };
         let second = count.max(1);
@@ -240,8 +242,8 @@ impl<T: Real> System<'_, '_, T> {
         self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
-            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
-            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n)) {
+            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n.max(1));
+            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n.max(1))) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);
             }
             self.half_to_rho(half, d_half, grad.rho);
