@@ -65,12 +65,12 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool, const MORE: bool>(
         |agents, view| {
             call(1);
             // SAFETY: `place` holds for every view, the band's checks for every agent.
-            unsafe { lift_some::<KEEP, 1>(agents, tiles.add(place(view, views, STACK)), &pointers) };
+            unsafe { lift_some::<KEEP, MORE, 1>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         },
         {
             call(2);
             // SAFETY: as above.
-            unsafe { lift_some::<KEEP, 2>(agents, tiles.add(place(view, views, STACK)), &pointers) };
+            unsafe { lift_some::<KEEP, MORE, 2>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         }
     );
 }
@@ -100,13 +100,13 @@ struct Pointers<'a> {
     shift: f32,
 }
 
-/// Agents that share a stack.
+/// Agents that share a stack. `MORE` changes nothing here: an instance of its own for every caller is worth inlining.
 ///
 /// # Safety
 /// `tiles` has a whole stack; the agents, and their partners, lie within what the pointers show.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-unsafe fn lift_some<const KEEP: bool, const A: usize>(
+unsafe fn lift_some<const KEEP: bool, const MORE: bool, const A: usize>(
     agents: [usize; A],
     tiles: *const f32,
     at: &Pointers<'_>,
