@@ -115,6 +115,9 @@ pub struct LiftBand<'a, T> {
     pub keep: bool,
     /// The answer.
     pub q: &'a mut [T], // [agents, d_v]
+    /// States of a later band that will be read or written after this one, so that they can be called from memory in
+    /// time; empty where there is none.
+    pub soon: [&'a [T]; 2], // [agents of a band, d_v] each
 }
 
 /// The kernels a scalar type brings; `f32` has hand-written AVX-512 versions.

@@ -29,7 +29,7 @@ use std::ops::Range;
 use super::cg_work::{Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
-use crate::linalg::vector::{cg_update, dot, scale_shift, xpby_into};
+use crate::linalg::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
@@ -227,17 +227,19 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         Some(goal * goal)
     }
 
-    /// p = r + b·p_prev (r alone in the first step), q = A p; returns p·q.
+    /// p = r + b·p (r alone in the first step), q = A p; returns p·q. Where steps are kept, the old p is in `p_prev`.
     fn turn(&self, b: Option<T>, work: &mut Work<'_, T>, keep: bool) -> T {
         let Work { r, p, p_prev, q, tmp, y, s } = work;
+        let r = &**r;
         let make = |part: Range<usize>, p: &mut [T]| match b {
-            Some(b) => xpby_into(p, &r[part.clone()], b, &p_prev[part]),
+            Some(b) if keep => xpby_into(p, &r[part.clone()], b, &p_prev[part]),
+            Some(b) => xpby(p, &r[part], b),
             None => p.copy_from_slice(&r[part]),
         };
         if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
             let mut along = T::ZERO;
             let sum = |_, p: &[T], q: &[T]| along += dot(p, q);
-            self.op.raw().sweep(self.gamma, shift, Made { to: p, make }, q, y, s, keep, sum);
+            self.op.raw().sweep(self.gamma, shift, Made { to: p, make, from: r }, q, y, s, keep, sum);
             return along;
         }
         make(0..p.len(), p);
@@ -264,8 +266,8 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         self.begin(w, z_prev, x, work, keep);
         let (mut c, mut b, mut steps) = (dot(work.r, work.r), None, 0);
         while steps < self.cfg.stop.max_steps() && goal.is_none_or(|goal| c > goal) {
-            std::mem::swap(&mut work.p, &mut work.p_prev);
             if let Some(places) = &mut places {
+                std::mem::swap(&mut work.p, &mut work.p_prev);
                 places.install(work);
             }
             let s = self.turn(b, work, keep) + guard;

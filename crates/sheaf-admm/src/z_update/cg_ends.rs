@@ -18,7 +18,8 @@ impl<T: Real> System<'_, '_, T> {
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, start) => {
                 let from = if start == CgStart::Warm { z_prev } else { w };
-                let input = Made { to: x, make: |part, x: &mut [T]| x.copy_from_slice(&from[part]) };
+                let make = |part, x: &mut [T]| x.copy_from_slice(&from[part]);
+                let input = Made { to: x, make, from };
                 self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
                 if start == CgStart::Warm {
                     self.add_shifted_difference(r, w, z_prev);
@@ -64,7 +65,7 @@ impl<T: Real> System<'_, '_, T> {
             Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
             None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
         };
-        let input = Made { to: d_q, make };
+        let input = Made { to: d_q, make, from: d_r };
         self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {

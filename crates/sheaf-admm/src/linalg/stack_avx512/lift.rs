@@ -30,7 +30,8 @@ pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize, const HALF: bo
     }
 }
 
-/// Fᵀ s of one agent, s in registers; `last` marks the rows of the last vector that count. The sums bind here, not the loads: pairs of agents gain nothing.
+/// Fᵀ s of one agent, s in registers; `last` marks the rows of the last vector that count. The sums bind here, not the
+/// loads: pairs of agents gain nothing.
 ///
 /// # Safety
 /// `stack` has d_v·16·LV entries, `g` room for d_v.
