@@ -6,6 +6,7 @@ use crate::error::check_len;
 use crate::linalg::vector::{axpy, norm};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
+use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 
 /// How far back gradients flow. A choice apart from the solver.
@@ -13,7 +14,7 @@ use crate::{Error, ErrorKind, Real, Result};
 pub enum Adjoint<T> {
     /// Through every iteration.
     Unrolled,
-    /// Through the last n iterations; the state before them is a constant.
+    /// Through the last n iterations; the state before them, and what the z-update carries, is a constant.
     LastSteps(usize),
     /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
     /// step at the last state (z, u and what the z-update carries). It converges as fast as the solve did, needs no
@@ -78,12 +79,27 @@ impl<T: Real> Problem<'_, T> {
         }
         match adjoint {
             Adjoint::Implicit { tolerance, max_terms } => {
+                self.check_implicit()?;
                 self.reverse_implicit(tolerance, max_terms, seeds, window, grads, ws)
             }
             Adjoint::Unrolled => self.reverse_steps(0, seeds, window, grads, ws),
             Adjoint::LastSteps(count) => {
                 self.reverse_steps(ran.saturating_sub(count), seeds, window, grads, ws)
             }
+        }
+    }
+
+    /// A product that is carried on, not computed, keeps every perturbation: the series would never fade.
+    fn check_implicit(&self) -> Result<()> {
+        match self.z_update {
+            ZUpdate::Cg(cg) if cg.carry_len(&self.op) > 0 => Err(Error::new(
+                ErrorKind::Unsupported,
+                "implicit adjoint",
+                "a consensus solver that carries nothing on",
+                "conjugate gradients with CgStart::Carried",
+            )
+            .hint("solve with CgStart::Published or CgStart::Zero")),
+            _ => Ok(()),
         }
     }
 

@@ -10,17 +10,19 @@
 //! | second | e(±r̄_0), e(q̄_0) … e(q̄_T−2) | start, p_0 … p_T−2 | T, at least 1 |
 //!
 //! After the last step nothing reads r and p, so q̄_T−1 = s̄ p_T−1: its product is at hand, and the two halves of its pair
-//! are equal. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
+//! are equal. Not so where the next solve has carried r on ([`CgStart::Carried`]): then the second half has a term for
+//! the last step as well, and a solve that was itself carried on to has none for its start. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
 //!
 //! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
 //! products.
 
 use std::ops::Range;
 
-use super::cg::{Cg, CgStart, Places, Scalars, System, Work, multiply_into};
+use super::cg::Cg;
+use super::cg_system::{Places, Scalars, System, Work};
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
-use crate::sheaf::{Given, Made, SheafOp, pad};
+use crate::sheaf::{Given, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
@@ -44,6 +46,7 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &mut [T], // carry_len(op)
         z: &mut [T],
         kept: &mut [T], // kept_len(op)
         scratch: &mut [T],
@@ -51,8 +54,9 @@ impl<T: Real> Cg<T> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
         let (steps, count) = Steps::carve(self, op, kept);
-        let report = system.run(w, z_prev, z, &mut work, Some(steps.places(op)));
+        let report = system.run(w, z_prev, carry, z, &mut work, Some(steps.places(op)));
         *count = T::from_f64(report.steps as f64);
+        system.carry_on(work.r, z, carry);
         system.finish(w, z);
         Ok(report)
     }
@@ -64,15 +68,15 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
-        _carry: &[T],
+        carry: &[T],
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
-        _d_carry: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        self.vjp_kept(op, rho, w, z_prev, &mut [], d_z, d_w, d_z_prev, grad, scratch)
+        self.vjp_kept(op, rho, w, z_prev, carry, &mut [], d_z, d_w, d_z_prev, d_carry, grad, scratch)
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
@@ -82,10 +86,12 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &[T],
         kept: &mut [T], // kept_len(op), or empty
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
@@ -101,20 +107,25 @@ impl<T: Real> Cg<T> {
         let replay = kept.is_empty() || system.half.is_some();
         let (steps, count) = if replay {
             let (steps, _) = Steps::carve(self, op, replayed);
-            let report = system.run(w, z_prev, x, &mut work.reborrow(), Some(steps.places(op)));
+            let report = system.run(w, z_prev, carry, x, &mut work.reborrow(), Some(steps.places(op)));
             (Steps::carve(self, op, replayed).0, report.steps)
         } else {
             let (steps, count) = Steps::carve(self, op, kept);
             (steps, count.to_f64() as usize)
         };
         let pairs = Pairs { steps, count, e_dq, d_qs };
-        let second = count.max(1);
+        // What the next solve read of this one, if it read anything.
+        let read_on = d_carry.iter().any(|&d| d != T::ZERO);
         let Pairs { steps, e_dq, d_qs, .. } =
-            system.reverse(pairs, w, z_prev, x, d_z, d_w, d_z_prev, grad, &mut work, rest);
+            system.reverse(pairs, w, z_prev, carry, x, d_z, d_w, d_z_prev, d_carry, grad, &mut work, rest);
         let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
-        let first = count + 1;
-        grad.maps.add_outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n]);
-        grad.maps.add_outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n]);
+        let start = usize::from(system.carried(carry).is_some());
+        let (first, second) = (start..count + 1, start..if read_on { count + 1 } else { count.max(1) });
+        for (terms, rows, states) in [(first, &*steps.rows, &*d_qs), (second, &*e_dq, &*steps.ps)] {
+            let (rows, states) =
+                (&rows[terms.start * m..terms.end * m], &states[terms.start * n..terms.end * n]);
+            grad.maps.add_outers(sheaf, maps, gamma, terms.len(), rows, states);
+        }
         Ok(())
     }
 }
@@ -172,10 +183,12 @@ impl<T: Real> System<'_, '_, T> {
         mut pairs: Pairs<'s, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &[T],
         x: &[T],
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         work: &mut Work<'_, T>,
         scratch: &mut [T],
@@ -192,16 +205,17 @@ impl<T: Real> System<'_, '_, T> {
         }
         self.finish_vjp(x, d_z, d_w, d_x, d_half);
         d_p.fill(T::ZERO);
-        d_r.fill(T::ZERO);
+        let read_on = self.carry_on_vjp(d_carry, d_r, d_x);
         // d_b = p̄'·p is found with p̄', one step ahead.
         let (mut d_c_next, mut d_b) = (T::ZERO, T::ZERO);
         for t in (0..*count).rev() {
             let (k, last) = (steps.scalars(t), t + 1 == *count);
+            let alone = last && !read_on;
             let (p, q) = (&steps.ps[(t + 1) * n..][..n], &steps.qs[t * n..][..n]);
             let (d_q, before) = (&mut d_qs[(t + 1) * n..][..n], &steps.ps[t.max(1) * n..][..n]);
             let (mut d_a, mut d_c) = (T::ZERO, T::ZERO);
             if last {
-                d_a = dot(d_x, p);
+                d_a = dot(d_x, p) - dot(d_r, q);
             } else {
                 // p' = r' + b p, b = c'/(c + e), c' = r'·r'
                 let c_guarded = k.c + self.cfg.guard;
@@ -216,7 +230,7 @@ impl<T: Real> System<'_, '_, T> {
             cg_back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s, &mut dots);
             self.pair_scalars(dots, d_q, p, grad);
             // q = A p
-            if last {
+            if alone {
                 scale_into(a_dq, d_s, q);
                 add_dot(d_p, a_dq, before, &mut d_b);
             } else {
@@ -226,7 +240,7 @@ impl<T: Real> System<'_, '_, T> {
             if let Some(half) = self.half {
                 self.pair_half(half, d_q, a_dq, p, q, d_half);
             }
-            if last {
+            if alone {
                 d_q.iter_mut().for_each(|d| *d += *d);
             }
         }
@@ -235,8 +249,12 @@ impl<T: Real> System<'_, '_, T> {
             add(d_r, d_p);
             axpy(d_r, d_c_next + d_c_next, &steps.ps[n..2 * n]);
         }
-        let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
-        self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
+        if self.carried(carry).is_some() {
+            self.begin_carried_vjp(d_x, d_r, d_w, d_z_prev, d_carry);
+        } else {
+            let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
+            self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
+        }
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
             let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
@@ -308,111 +326,6 @@ impl<T: Real> System<'_, '_, T> {
         for k in 0..p.len() {
             let (l_p, l_dq) = ((q[k] - eps * p[k]) / half[k], (a_dq[k] - eps * d_q[k]) / half[k]);
             d_half[k] += d_q[k] * l_p + p[k] * l_dq;
-        }
-    }
-
-    /// Adjoint of [`finish`](Self::finish): sets d_x.
-    fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
-        match (self.cfg.agreement, self.half) {
-            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
-            (Agreement::Hard, None) => {
-                add(d_w, d_z);
-                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
-            }
-            (Agreement::Hard, Some(half)) => {
-                add(d_w, d_z);
-                for k in 0..x.len() {
-                    d_x[k] = -half[k] * d_z[k];
-                    d_half[k] -= x[k] * d_z[k];
-                }
-            }
-        }
-    }
-
-    /// Adjoint of the start of a solve; fills its pair (d_q, p, rows of d_q).
-    fn begin_vjp(
-        &self,
-        w: &[T],
-        z_prev: &[T],
-        d_x: &[T],
-        d_r: &[T],
-        d_w: &mut [T],
-        d_z_prev: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        (d_q, p, rows_dq): (&mut [T], &mut [T], &mut [T]),
-        d_half: &mut [T],
-        l_dr: &mut [T],
-        work: &mut Work<'_, T>,
-    ) {
-        // The product of the start is S L y, in the soft case −γ L y: its adjoint pair is (S r̄_0, y) or (−r̄_0, y).
-        let soft = self.cfg.agreement != Agreement::Hard;
-        let make = |part: Range<usize>, d_q: &mut [T]| match self.half {
-            Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
-            None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
-        };
-        let input = Made { to: d_q, make };
-        self.op.sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
-        match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
-                // r_0 = −γ L w, start = w
-                add(d_w, d_x);
-                axpy(d_w, self.gamma, l_dr);
-                *grad.gamma += dot(l_dr, w);
-                p.copy_from_slice(w);
-            }
-            (Agreement::Soft { .. }, CgStart::Warm) => {
-                // r_0 = ρ(w − z_prev) − γ L z_prev, start = z_prev without gradient
-                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-                    let rho = self.shift.of(i);
-                    let d_rho = &mut grad.rho[self.shift.grad_index(i)];
-                    for k in range[0]..range[1] {
-                        d_w[k] += rho * d_r[k];
-                        *d_rho += d_r[k] * (w[k] - z_prev[k]);
-                    }
-                }
-                *grad.gamma += dot(l_dr, z_prev);
-                p.copy_from_slice(z_prev);
-            }
-            (Agreement::Hard, CgStart::Published) => {
-                // start = S⁻¹(w − z_prev), r_0 = S L z_prev − ε start
-                let eps = self.cfg.tikhonov;
-                for k in 0..w.len() {
-                    let d_start = d_x[k] - eps * d_r[k];
-                    let h = self.half.map_or(T::ONE, |half| half[k]);
-                    d_w[k] += d_start / h;
-                    d_z_prev[k] += l_dr[k] - d_start / h;
-                    if self.half.is_some() {
-                        d_half[k] -= d_start * (w[k] - z_prev[k]) / (h * h);
-                    }
-                }
-                self.begin_half(z_prev, d_r, d_half, work);
-                p.copy_from_slice(z_prev);
-            }
-            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
-                // r_0 = S L w
-                add(d_w, l_dr);
-                self.begin_half(w, d_r, d_half, work);
-                p.copy_from_slice(w);
-            }
-        }
-    }
-
-    /// d_S of r_0 = S L y: r̄_0 ∘ L y.
-    fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
-        if self.half.is_some() {
-            self.op.laplacian(y, work.tmp, work.y, work.s);
-            for k in 0..y.len() {
-                d_half[k] += d_r[k] * work.tmp[k];
-            }
-        }
-    }
-
-    /// S = ρ^−½: dρ_i = −½ ρ^−3/2 Σ dS.
-    fn half_to_rho(&self, half: &[T], d_half: &[T], d_rho: &mut [T]) {
-        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
-            for k in range[0]..range[1] {
-                d_rho[i] -= T::from_f64(0.5) * d_half[k] * half[k] * half[k] * half[k];
-            }
         }
     }
 }

@@ -9,13 +9,15 @@
 //! One solver a file; [`ZUpdate`] dispatches. Every solver brings
 //!
 //! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
-//!   the next (edge-space multipliers), empty for most;
+//!   the next (edge-space multipliers, a Laplacian that need not be computed again), empty for most;
 //! * `prepare`: once per solve, or when the penalty changes (factorisations);
 //! * `forward`: w, z_prev, carry → z, carry;
 //! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
 
 mod cg;
 mod cg_adjoint;
+mod cg_ends;
+mod cg_system;
 mod descend;
 mod descent;
 mod edge_cg;
@@ -30,7 +32,7 @@ mod step_size;
 mod stop;
 mod weights;
 
-pub use cg::{Cg, CgStart, CgStop};
+pub use cg::{Cg, CgStart, CgStop, REFRESH};
 pub use descent::Descent;
 pub use edge_space::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
@@ -130,10 +132,7 @@ impl<T: Real> ZUpdate<T> {
     /// Numbers carried from one ADMM iteration to the next.
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
-            Self::Cg(_) => {
-                let _ = op;
-                0
-            }
+            Self::Cg(s) => s.carry_len(op),
             Self::Descent(s) => s.carry_len(op),
             Self::EdgeSpace(s) => s.carry_len(op),
             Self::Exact(s) => s.carry_len(op),
@@ -248,7 +247,7 @@ impl<T: Real> ZUpdate<T> {
                 self.check_states(op, [w.len(), z_prev.len(), z.len(), w.len(), w.len()], [carry.len(); 2])?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.forward_scratch_len(op), scratch.len())?;
-                s.forward_keeping(op, rho, w, z_prev, z, kept, scratch)
+                s.forward_keeping(op, rho, w, z_prev, carry, z, kept, scratch)
             }
             _ => self.forward(op, rho, w, z_prev, carry, z, scratch),
         }
@@ -276,7 +275,7 @@ impl<T: Real> ZUpdate<T> {
                 self.check_states(op, states, [carry.len(), d_carry.len()])?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.scratch_len(op), scratch.len())?;
-                s.vjp_kept(op, rho, w, z_prev, kept, d_z, d_w, d_z_prev, grad, scratch)
+                s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }
             _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
         }

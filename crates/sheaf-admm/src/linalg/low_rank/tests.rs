@@ -6,12 +6,17 @@ use crate::rng::Stream;
 
 const SHAPE: LowRankShape = LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192 };
 
-/// Nineteen agents: six and a half groups of one view, others alone, all kinds of masks.
+/// 37 agents: runs of one, two, three and four with one view, others alone, all kinds of masks.
 fn agents() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
-    let index: Vec<u32> = (0..19).map(|a| if a < 13 { 1 } else { a - 13 }).collect();
-    let masks =
-        (0..19).map(|a| [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10][a % 6]).collect::<Vec<u32>>();
-    let mut order: Vec<u32> = (0..19).collect();
+    const MASKS: [u32; 6] = [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10];
+    let (mut index, mut masks) = (Vec::new(), Vec::new());
+    for (kind, mask) in MASKS.into_iter().enumerate() {
+        index.extend(std::iter::repeat_n(1, 4 + kind % 4));
+        masks.extend(std::iter::repeat_n(mask, 4 + kind % 4));
+    }
+    index.extend(0..6);
+    masks.extend(MASKS);
+    let mut order: Vec<u32> = (0..index.len() as u32).collect();
     order.sort_by_key(|&a| (index[a as usize], masks[a as usize]));
     (index, masks, order)
 }
@@ -89,7 +94,7 @@ fn the_kernels_of_the_published_sizes_agree_with_the_plain_loops_at_every_level(
 fn runs_are_of_one_view_and_one_mask_and_cover_every_agent_once() {
     let (index, masks, order) = agents();
     let agents = Grouped { index: &index, masks: &masks, order: &order };
-    for most in [1, 4, 19] {
+    for most in [1, 4, 37] {
         let (mut rest, mut seen) = (agents.order, Vec::new());
         while let Some((view, mask, run)) = agents.take_run(most, &mut rest) {
             assert!(!run.is_empty() && run.len() <= most);
