@@ -1,5 +1,7 @@
 //! The reverse sweep: gradients of everything a solve was given, through the iterations as they ran.
 
+use std::ops::Range;
+
 use super::step::Before;
 use super::{Problem, Workspace};
 use crate::error::check_len;
@@ -159,10 +161,23 @@ impl<T: Real> Problem<'_, T> {
             }
             self.reverse_one(k, factor, grads, ws)?;
         }
+        self.add_deferred(first..ran, grads, ws);
         if first == 0 && !grads.start.is_empty() {
             axpy(grads.start, T::ONE, &ws.d_z[..n]);
         }
         Ok(())
+    }
+
+    /// Adds what the steps of these iterations left for later of the maps' gradient.
+    fn add_deferred(
+        &self,
+        iterations: Range<usize>,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) {
+        let one = ws.tape.kept_len(self);
+        let kept = &mut ws.tape.kept[iterations.start * one..iterations.end * one];
+        self.z_update.add_deferred(&self.op, kept, grads.maps);
     }
 
     /// One iteration back, its penalty's gradient passed on with the factor in force.
@@ -219,6 +234,7 @@ impl<T: Real> Problem<'_, T> {
                 first = size;
             }
             if size <= tolerance * first {
+                self.add_deferred(last..last + 1, grads, ws);
                 return Ok(());
             }
         }

@@ -14,15 +14,17 @@
 //! the last step as well, and a solve that was itself carried on to has none for its start. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
 //!
 //! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
-//! products.
+//! products. Where the maps take pairs of states, no residuals are kept, and the adjoint leaves q̄ in the place of q: the
+//! pairs of all solves are added at once by [`Cg::add_deferred`].
 
 use std::ops::Range;
 
 use super::cg::Cg;
-use super::cg_system::{Places, Scalars, System, Work};
+use super::cg_steps::{Layout, Steps};
+use super::cg_system::{System, Work};
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
-use crate::sheaf::{Given, SheafOp, pad};
+use crate::sheaf::{Given, MapsGrad, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
@@ -30,13 +32,17 @@ impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad(self.forward_scratch_len(op)) + self.kept_len(op) + (t + 1) * (n + m) + 6 * n
+        pad(self.forward_scratch_len(op)) + Layout::new(self, op, false).len() + (t + 1) * (n + m) + 6 * n
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
     pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad((t + 1) * (n + m) + t * n + 5 * t + 1)
+        Layout::new(self, op, self.defers(op)).len()
+    }
+
+    /// Whether the pairs of all solves are given to the maps at once, at the end of the reverse sweep.
+    fn defers(&self, op: &SheafOp<'_, T>) -> bool {
+        MapsGrad::takes_pairs(op.sheaf(), op.maps())
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
@@ -53,11 +59,12 @@ impl<T: Real> Cg<T> {
     ) -> Result<InnerReport> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
-        let (steps, count) = Steps::carve(self, op, kept);
-        let report = system.run(w, z_prev, carry, z, &mut work, Some(steps.places(op)));
-        *count = T::from_f64(report.steps as f64);
+        let layout = Layout::new(self, op, self.defers(op));
+        let places = layout.carve(kept).places(op);
+        let report = system.run(w, z_prev, carry, z, &mut work, Some(places));
         system.carry_on(work.r, z, carry);
         system.finish(w, z);
+        layout.carve(kept).ran(report.steps);
         Ok(report)
     }
 
@@ -99,28 +106,34 @@ impl<T: Real> Cg<T> {
         let (front, rest) = scratch.split_at_mut(pad(self.forward_scratch_len(op)));
         let (mut work, half) = Work::carve(op, front);
         let system = System::new(self, op, rho, half);
-        let (replayed, rest) = rest.split_at_mut(self.kept_len(op));
+        let here = Layout::new(self, op, false);
+        let (replayed, rest) = rest.split_at_mut(here.len());
         let (e_dq, rest) = rest.split_at_mut((max + 1) * m);
         let (d_qs, rest) = rest.split_at_mut((max + 1) * n);
         let (x, rest) = rest.split_at_mut(n);
-        // The adjoint of the node scaling needs the solution and writes over the steps.
-        let replay = kept.is_empty() || system.half.is_some();
-        let (steps, count) = if replay {
-            let (steps, _) = Steps::carve(self, op, replayed);
-            let report = system.run(w, z_prev, carry, x, &mut work.reborrow(), Some(steps.places(op)));
-            (Steps::carve(self, op, replayed).0, report.steps)
-        } else {
-            let (steps, count) = Steps::carve(self, op, kept);
-            (steps, count.to_f64() as usize)
+        let there = Layout::new(self, op, self.defers(op));
+        // The adjoint of the node scaling needs the solution and writes over the steps; so do deferred pairs.
+        let left = if kept.is_empty() || system.half.is_some() { None } else { there.carve(kept).count() };
+        let (steps, count) = match left {
+            Some(count) => (there.carve(kept), count),
+            None => {
+                let places = here.carve(replayed).places(op);
+                let report = system.run(w, z_prev, carry, x, &mut work.reborrow(), Some(places));
+                (here.carve(replayed), report.steps)
+            }
         };
-        let pairs = Pairs { steps, count, e_dq, d_qs };
         // What the next solve read of this one, if it read anything.
         let read_on = d_carry.iter().any(|&d| d != T::ZERO);
-        let Pairs { steps, e_dq, d_qs, .. } =
+        let pairs = Pairs { steps, count, e_dq, d_qs };
+        let Pairs { mut steps, e_dq, d_qs, .. } =
             system.reverse(pairs, w, z_prev, carry, x, d_z, d_w, d_z_prev, d_carry, grad, &mut work, rest);
         let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
         let start = usize::from(system.carried(carry).is_some());
         let (first, second) = (start..count + 1, start..if read_on { count + 1 } else { count.max(1) });
+        if steps.defers() {
+            steps.defer(first, d_qs, n);
+            return Ok(());
+        }
         for (terms, rows, states) in [(first, &*steps.rows, &*d_qs), (second, &*e_dq, &*steps.ps)] {
             let (rows, states) =
                 (&rows[terms.start * m..terms.end * m], &states[terms.start * n..terms.end * n]);
@@ -128,43 +141,23 @@ impl<T: Real> Cg<T> {
         }
         Ok(())
     }
-}
 
-/// The steps of a solve.
-struct Steps<'s, T> {
-    rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
-    ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
-    qs: &'s mut [T],      // [max, states]
-    scalars: &'s mut [T], // [max, 5]
-}
-
-impl<'s, T: Real> Steps<'s, T> {
-    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
-    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
-        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
-        let (rows, rest) = kept.split_at_mut((max + 1) * m);
-        let (ps, rest) = rest.split_at_mut((max + 1) * n);
-        let (qs, rest) = rest.split_at_mut(max * n);
-        let (scalars, rest) = rest.split_at_mut(5 * max);
-        (Self { rows, ps, qs, scalars }, &mut rest[0])
-    }
-
-    /// Where a running solve writes them.
-    fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (start, rows) = self.rows.split_at_mut(m);
-        Places {
-            start,
-            rows: rows.chunks_exact_mut(m.max(1)),
-            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
-            qs: self.qs.chunks_exact_mut(n.max(1)),
-            scalars: self.scalars.chunks_exact_mut(5),
+    /// Adds what the adjoints of many solves left in `kept`, one [`kept_len`](Self::kept_len) after the other.
+    pub fn add_deferred(
+        &self,
+        op: &SheafOp<'_, T>,
+        kept: &mut [T], // [solves, kept_len(op)]
+        d_maps: &mut MapsGrad<'_, T>,
+    ) {
+        if !self.defers(op) {
+            return;
         }
-    }
-
-    fn scalars(&self, t: usize) -> Scalars<T> {
-        let k = &self.scalars[5 * t..][..5];
-        Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
+        let layout = Layout::new(self, op, true);
+        let gamma = if let Agreement::Soft { gamma } = self.agreement { gamma } else { T::ONE };
+        d_maps.add_pairs(op.sheaf(), op.maps(), gamma, layout.tape(kept));
+        for block in kept.chunks_exact_mut(layout.len()) {
+            layout.carve(block).forget();
+        }
     }
 }
 
@@ -200,6 +193,8 @@ impl<T: Real> System<'_, '_, T> {
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
         let Pairs { steps, count, e_dq, d_qs } = &mut pairs;
+        // Residuals that nobody keeps share one place.
+        let (deferred, m_next) = (steps.defers(), if steps.defers() { 0 } else { m });
         if self.half.is_some() {
             d_half.fill(T::ZERO);
         }
@@ -211,7 +206,7 @@ impl<T: Real> System<'_, '_, T> {
         for t in (0..*count).rev() {
             let (k, last) = (steps.scalars(t), t + 1 == *count);
             let alone = last && !read_on;
-            let (p, q) = (&steps.ps[(t + 1) * n..][..n], &steps.qs[t * n..][..n]);
+            let (p, q) = (&steps.ps[(t + 1) * n..][..n], steps.q(t, n));
             let (d_q, before) = (&mut d_qs[(t + 1) * n..][..n], &steps.ps[t.max(1) * n..][..n]);
             let (mut d_a, mut d_c) = (T::ZERO, T::ZERO);
             if last {
@@ -234,13 +229,13 @@ impl<T: Real> System<'_, '_, T> {
                 scale_into(a_dq, d_s, q);
                 add_dot(d_p, a_dq, before, &mut d_b);
             } else {
-                let e_dq = &mut e_dq[(t + 1) * m..][..m];
+                let e_dq = &mut e_dq[(t + 1) * m_next..][..m];
                 d_b = self.product_vjp(d_q, a_dq, d_p, before, e_dq, work);
             }
             if let Some(half) = self.half {
                 self.pair_half(half, d_q, a_dq, p, q, d_half);
             }
-            if alone {
+            if alone && !deferred {
                 d_q.iter_mut().for_each(|d| *d += *d);
             }
         }

@@ -2,6 +2,7 @@
 //! [`cg`](super::cg).
 
 use std::ops::Range;
+use std::slice::ChunksExactMut;
 
 use super::cg::{Cg, CgStart, CgStop, REFRESH};
 use super::{Agreement, InnerReport};
@@ -47,18 +48,25 @@ impl<T> Work<'_, T> {
 
 /// Places where the steps of a solve are written down for its adjoint: the vectors of [`Work`] move there one by one.
 pub(super) struct Places<'s, T> {
-    pub start: &'s mut [T], // [rows], the exchanged residuals of the start
-    pub rows: std::slice::ChunksExactMut<'s, T>, // of [rows]: e(p) of each step
-    pub ps: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub qs: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub scalars: std::slice::ChunksExactMut<'s, T>, // of 5
+    pub rows: Option<ChunksExactMut<'s, T>>, // of [rows]: e(start), then e(p) of each step
+    pub ps: ChunksExactMut<'s, T>,           // of [states]
+    pub qs: ChunksExactMut<'s, T>,           // of [states]
+    pub scalars: ChunksExactMut<'s, T>,      // of 5
 }
 
 impl<'s, T: Real> Places<'s, T> {
+    /// The next residuals take their place, where they are kept.
+    fn install_rows(&mut self, work: &mut Work<'s, T>) {
+        if let Some(s) = self.rows.as_mut().and_then(Iterator::next) {
+            work.s = s;
+        }
+    }
+
     /// The next step's vectors take their places.
     fn install(&mut self, work: &mut Work<'s, T>) {
-        if let (Some(p), Some(q), Some(s)) = (self.ps.next(), self.qs.next(), self.rows.next()) {
-            (work.p, work.q, work.s) = (p, q, s);
+        if let (Some(p), Some(q)) = (self.ps.next(), self.qs.next()) {
+            (work.p, work.q) = (p, q);
+            self.install_rows(work);
         }
     }
 }
@@ -252,14 +260,13 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         carry: &[T],
         x: &mut [T],
         work: &mut Work<'w, T>,
-        places: Option<Places<'w, T>>,
+        mut places: Option<Places<'w, T>>,
     ) -> InnerReport {
-        let (guard, keep) = (self.cfg.guard, places.is_some());
+        let (guard, keep) = (self.cfg.guard, places.as_ref().is_some_and(|p| p.rows.is_some()));
         let goal = self.goal(w, work);
-        let mut places = places.map(|mut places| {
-            std::mem::swap(&mut work.s, &mut places.start);
-            places
-        });
+        if let Some(places) = &mut places {
+            places.install_rows(work);
+        }
         self.begin(w, z_prev, carry, x, work, keep);
         let (mut c, mut b, mut steps) = (dot(work.r, work.r), None, 0);
         while steps < self.cfg.stop.max_steps() && goal.is_none_or(|goal| c > goal) {

@@ -17,6 +17,7 @@
 mod cg;
 mod cg_adjoint;
 mod cg_ends;
+mod cg_steps;
 mod cg_system;
 mod descend;
 mod descent;
@@ -253,7 +254,8 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept.
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept. Part of the maps' gradient may be left
+    /// there for [`add_deferred`](Self::add_deferred).
     pub fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
@@ -278,6 +280,22 @@ impl<T: Real> ZUpdate<T> {
                 s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }
             _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+        }
+    }
+}
+
+impl<T: Real> ZUpdate<T> {
+    /// Adds to the maps' gradient what [`vjp_kept`](Self::vjp_kept) of many steps left for later in what they kept, one
+    /// after the other.
+    pub fn add_deferred(
+        &self,
+        op: &SheafOp<'_, T>,
+        kept: &mut [T], // [steps, kept_len(op)], or empty
+        d_maps: &mut MapsGrad<'_, T>,
+    ) {
+        match self {
+            Self::Cg(s) if !kept.is_empty() => s.add_deferred(op, kept, d_maps),
+            _ => {}
         }
     }
 }
