@@ -21,6 +21,14 @@ pub struct ParamEntry {
 pub struct ParamLayout {
     entries: Vec<ParamEntry>,
     len: usize,
+    /// The first declaration that cannot stand.
+    mistake: Option<Mistake>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mistake {
+    Twice(String),
+    TooLarge(String),
 }
 
 impl ParamLayout {
@@ -29,14 +37,44 @@ impl ParamLayout {
         Self::default()
     }
 
-    /// Appends a tensor and returns its range. Names must be unique.
+    /// Appends a tensor and returns its range. Names must be unique and sizes must add up to what an address can
+    /// reach; a layer declares several tensors at once, so [`check`](Self::check) tells of a mistake afterwards.
     pub fn add(&mut self, name: impl Into<String>, shape: &[usize]) -> Range<usize> {
         let name = name.into();
-        assert!(self.find(&name).is_none(), "parameter {name} declared twice");
-        let range = self.len..self.len + shape.iter().product::<usize>();
+        let size = shape.iter().try_fold(1usize, |size, &n| size.checked_mul(n));
+        let end =
+            size.and_then(|size| self.len.checked_add(size)).filter(|&end| end <= isize::MAX as usize / 8);
+        if self.mistake.is_none() && self.find(&name).is_some() {
+            self.mistake = Some(Mistake::Twice(name.clone()));
+        } else if self.mistake.is_none() && end.is_none() {
+            self.mistake = Some(Mistake::TooLarge(name.clone()));
+        }
+        let range = self.len..end.unwrap_or(self.len);
         self.len = range.end;
         self.entries.push(ParamEntry { name, shape: shape.to_vec(), range: range.clone() });
         range
+    }
+
+    /// Tells of the first declaration that cannot stand: a name that was taken, a size beyond all memory. Training and
+    /// files ask before they use a layout.
+    pub fn check(&self) -> Result<()> {
+        match &self.mistake {
+            None => Ok(()),
+            Some(Mistake::Twice(name)) => {
+                let place = format!("parameter `{name}`");
+                Err(Error::new(ErrorKind::Malformed, place, "a name of its own", "one declared twice"))
+            }
+            Some(Mistake::TooLarge(name)) => {
+                let place = format!("parameter `{name}`");
+                Err(Error::new(ErrorKind::Shape, place, "a size that memory can hold", "a larger one"))
+            }
+        }
+    }
+
+    /// Checks that a flat vector has as many numbers as the layout.
+    pub fn check_params<T>(&self, params: &[T]) -> Result<()> {
+        self.check()?;
+        crate::error::check_len("parameters", self.len, params.len())
     }
 
     /// Total count of numbers.
@@ -69,5 +107,38 @@ impl ParamLayout {
                 format_args!("`{name}`"),
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_each_other_and_are_found_by_name() {
+        let mut layout = ParamLayout::new();
+        assert_eq!(layout.add("w", &[2, 3]), 0..6);
+        assert_eq!(layout.add("s", &[]), 6..7);
+        assert_eq!(layout.range("s").unwrap(), 6..7);
+        assert_eq!(layout.range("t").unwrap_err().kind(), ErrorKind::Malformed);
+        layout.check_params(&[0.0f32; 7]).unwrap();
+        assert_eq!(layout.check_params(&[0.0f32; 6]).unwrap_err().kind(), ErrorKind::Shape);
+    }
+
+    #[test]
+    fn a_name_taken_twice_and_a_size_beyond_memory_are_told_by_name() {
+        let mut twice = ParamLayout::new();
+        twice.add("a", &[1]);
+        twice.add("b", &[1]);
+        twice.add("a", &[usize::MAX, 2]);
+        let error = twice.check().unwrap_err();
+        assert!(error.kind() == ErrorKind::Malformed && error.place().contains("`a`"), "{error}");
+        for shape in [&[usize::MAX, usize::MAX][..], &[1 << 62], &[usize::MAX]] {
+            let mut huge = ParamLayout::new();
+            huge.add("first", &[3]);
+            huge.add("huge", shape);
+            let error = huge.check().unwrap_err();
+            assert!(error.kind() == ErrorKind::Shape && error.place().contains("`huge`"), "{error}");
+        }
     }
 }

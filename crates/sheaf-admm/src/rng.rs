@@ -29,10 +29,9 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform integer in `0..n`, without bias. `n` must be positive.
+    /// Uniform integer in `0..n`, without bias; 0 where there is nothing to choose from.
     pub fn below(&mut self, n: usize) -> usize {
-        let n = n as u64;
-        debug_assert!(n > 0);
+        let n = (n as u64).max(1);
         // Reject the top part of the range that would favour small numbers.
         let limit = u64::MAX - (u64::MAX % n + 1) % n;
         loop {
@@ -49,8 +48,11 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Standard normal cut at ±`cut` (by rejection; not rescaled).
+    /// Standard normal cut at ±`cut` (by rejection; not rescaled). A cut that is not above 0 leaves only 0.
     pub fn truncated_normal(&mut self, cut: f64) -> f64 {
+        if cut.is_nan() || cut <= 0.0 {
+            return 0.0;
+        }
         loop {
             let x = self.normal();
             if x.abs() <= cut {

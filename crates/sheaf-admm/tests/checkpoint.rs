@@ -176,9 +176,17 @@ fn foreign_files_say_what_they_are() {
     fs::write(&path, [&2u64.to_le_bytes()[..], b"{}"].concat()).unwrap();
     fails(Checkpoint::load(&path, &layout), ErrorKind::Malformed, &["another program"]);
     fails(WeightsFile::read(&path), ErrorKind::Malformed, &["another program", "sheaf import"]);
-    checkpoint(layout.len()).save(&path, &layout).unwrap();
-    fails(WeightsFile::read(&path), ErrorKind::Malformed, &["`sheaf-admm checkpoint`", "best.safetensors"]);
     fails(Checkpoint::load(&dir.0.join("nothing"), &layout), ErrorKind::Io, &["nothing", "check the path"]);
+}
+
+#[test]
+fn a_checkpoint_read_as_weights_gives_its_running_average() {
+    let (dir, layout) = (Dir::new("average"), layout());
+    let (path, from) = (dir.0.join("step.safetensors"), checkpoint(layout.len()));
+    from.save(&path, &layout).unwrap();
+    let file = WeightsFile::read(&path).unwrap();
+    assert_eq!((file.about().task.as_str(), &file.about().config), ("maze", &from.config));
+    assert_eq!(bits(&file.params(&layout).unwrap()), bits(&from.state.ema));
 }
 
 fn about() -> WeightsMeta {

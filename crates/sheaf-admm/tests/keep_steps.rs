@@ -21,7 +21,7 @@ fn gradients(
     mode: Mode,
     ws: &mut Workspace<f64>,
 ) -> Result<Vec<f64>> {
-    let sheaf = Sheaf::uniform(&AgentGraph::grid(3, 4, Connectivity::Eight), 4, 2)?;
+    let sheaf = Sheaf::uniform(&AgentGraph::grid(3, 4, Connectivity::Eight)?, 4, 2)?;
     let (n, stream) = (sheaf.state_len(), &mut Stream::new(3, "a problem", 0, 0));
     let stacks: Vec<f64> = draw(sheaf.stack_len(), stream).iter().map(|f| 0.4 * f).collect();
     let diag: Vec<f64> = draw(n, stream).iter().map(|d| 0.5 + d.abs()).collect();

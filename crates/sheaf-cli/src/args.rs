@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 use sheaf_tasks::mnist::data::Split;
 
+pub use crate::commands::BenchKind;
 use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
 use crate::tasks::{self, maze, mnist, sudoku};
 
@@ -317,7 +318,7 @@ Nanoseconds per agent and iteration are those of one core: wall time times threa
 /// `sheaf bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to measure; train, eval and solve if not given
+    /// What to measure; all but scaling if not given
     #[arg(value_enum)]
     pub kind: Option<BenchKind>,
     /// Which task
@@ -341,19 +342,6 @@ pub struct BenchArgs {
     /// How long to measure each row
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-}
-
-/// What `sheaf bench` measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchKind {
-    /// Training steps: gradient, optimiser, running average
-    Train,
-    /// Solving batches on all cores
-    Eval,
-    /// Solving one sample after the other on one core
-    Solve,
-    /// Solving ever larger samples, and with ever more iterations
-    Scaling,
 }
 
 /// A count of which there must be some.

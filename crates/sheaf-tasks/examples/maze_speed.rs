@@ -106,7 +106,7 @@ fn measure() {
         let seconds: f64 = (0..16).map(|i| quickest(40, || step(i))).sum();
         told(&format!("train K={k}, one maze alone"), 16, seconds);
     }
-    told("encode", MAZES, quickest(30, || batch.encode(&model, &params, &board, inputs)));
+    told("encode", MAZES, quickest(30, || batch.encode(&model, &params, &board, inputs).expect("a grid")));
     solves(&model, &params, &board, &batch);
     products(&board, &batch);
 }
@@ -156,11 +156,15 @@ fn products(board: &Board, batch: &Batch<f32>) {
             seconds += quickest(30, || {
                 for _ in 0..50 {
                     match what {
-                        "project" => op.project(&z[..n], &mut y[..m]),
-                        "exchange" => op.exchange(&y[..m], &mut s[..m]),
-                        "lift" => op.lift(&s[..m], &mut g[..n]),
-                        "laplacian" => op.laplacian(&z[..n], &mut g[..n], &mut y[..m], &mut s[..m]),
-                        _ => MapsGrad::Table(&mut d_stacks).add_outers(sheaf, op.maps(), 1e-9, terms, &s, &z),
+                        "project" => op.project(&z[..n], &mut y[..m]).expect("fits"),
+                        "exchange" => op.exchange(&y[..m], &mut s[..m]).expect("fits"),
+                        "lift" => op.lift(&s[..m], &mut g[..n]).expect("fits"),
+                        "laplacian" => {
+                            op.laplacian(&z[..n], &mut g[..n], &mut y[..m], &mut s[..m]).expect("fits")
+                        }
+                        _ => MapsGrad::Table(&mut d_stacks)
+                            .add_outers(sheaf, op.maps(), 1e-9, terms, &s, &z)
+                            .expect("fits"),
                     }
                     std::hint::black_box((&y, &g, &d_stacks));
                 }

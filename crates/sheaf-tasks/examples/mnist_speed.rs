@@ -135,13 +135,15 @@ fn products(board: &Board, batch: &Batch<f32>) {
                 let op = SheafOp::new(sheaf, Maps::Packed(low)).expect("maps that fit");
                 for _ in 0..400 {
                     match what {
-                        "project" => op.project(&z[..n], &mut y[..m]),
-                        "exchange" => op.exchange(&y[..m], &mut s[..m]),
-                        "lift" => op.lift(&s[..m], &mut g[..n]),
-                        "laplacian" => op.laplacian(&z[..n], &mut g[..n], &mut y[..m], &mut s[..m]),
-                        _ => {
-                            MapsGrad::Packed(&mut d_stacks).add_outers(sheaf, op.maps(), 1e-9, terms, &s, &z)
+                        "project" => op.project(&z[..n], &mut y[..m]).expect("fits"),
+                        "exchange" => op.exchange(&y[..m], &mut s[..m]).expect("fits"),
+                        "lift" => op.lift(&s[..m], &mut g[..n]).expect("fits"),
+                        "laplacian" => {
+                            op.laplacian(&z[..n], &mut g[..n], &mut y[..m], &mut s[..m]).expect("fits")
                         }
+                        _ => MapsGrad::Packed(&mut d_stacks)
+                            .add_outers(sheaf, op.maps(), 1e-9, terms, &s, &z)
+                            .expect("fits"),
                     }
                     std::hint::black_box((&y, &g, &d_stacks));
                 }

@@ -46,7 +46,7 @@ fn check_values<T: Real>() {
     let board = model.board(19, 19).unwrap();
     let (agents, n) = (board.sheaf.agents(), board.sheaf.state_len());
     let mut batch = Batch::<T>::default();
-    batch.encode(&model, &params, &board, &bytes(&inputs.i32("tokens")));
+    batch.encode(&model, &params, &board, &bytes(&inputs.i32("tokens"))).unwrap();
     let z_update = model.z_update();
     let mut sample = Sample::<T>::default();
     let rho: f64 = encoder.f64("rho").scalar();

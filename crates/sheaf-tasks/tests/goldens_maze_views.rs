@@ -90,7 +90,7 @@ fn edges_come_in_the_same_order_with_the_same_slots() {
     for name in CASES {
         case(name, |file, _, side| {
             let grid = ViewGrid::maze(side, side).unwrap();
-            let ours = grid_edges(grid.rows(), grid.columns(), Connectivity::Eight);
+            let ours = grid_edges(grid.rows(), grid.columns(), Connectivity::Eight).unwrap();
             let pairs: Vec<i32> = ours.iter().flat_map(|e| [e.u as i32, e.v as i32]).collect();
             assert_eq!(pairs, words(file, "edges", i32::from_le_bytes));
             let from_u: Vec<i32> = ours.iter().map(|e| e.slot_u.into()).collect();

@@ -90,7 +90,7 @@ fn a_board_decoded_in_tiles_says_the_same_as_its_parts() {
     let set = mazes(73, 1);
     let board = model.board(73, 73).unwrap();
     let mut batch = Batch::default();
-    batch.encode(&model, &params, &board, set.input(0));
+    batch.encode(&model, &params, &board, set.input(0)).unwrap();
     let index = batch.views().index();
     assert!(index.len() > 1024 + 100, "more agents than one tile");
     let x: Vec<f32> = (0..index.len() * 4).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();

@@ -2,7 +2,7 @@
 
 use sheaf_admm::sheaf::{AgentGraph, LowRank, LowRankGrad, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::Penalty;
-use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad};
+use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, ZUpdate};
 use sheaf_tasks::sudoku::model::Cayley;
 use sheaf_tasks::sudoku::model::consensus::{Consensus, Kept, Scalars, Work};
 use sheaf_tasks::sudoku::model::low_rank::{self, LowRankDims, LowRankTile};
@@ -98,9 +98,10 @@ fn by_tiles(case: &Case, steps: usize, low_rank: bool) -> Answer {
 
 /// The general solver, board by board.
 fn by_states(case: &Case, cg: Cg<f64>, low_rank: bool) -> Answer {
+    let cg = ZUpdate::Cg(cg);
     let sheaf = Sheaf::uniform(&AgentGraph::sudoku(), D_V, case.d_e).unwrap();
     let mut stack = vec![0.0; D_V * sheaf.as_uniform().unwrap().ld];
-    Sheaf::pack_stack(&case.maps, D_V, &mut stack);
+    Sheaf::pack_stack(&case.maps, D_V, &mut stack).unwrap();
     let index: Vec<u32> = (0..27).collect();
     let rho = Penalty::Scalar(RHO);
     let (a_len, b_len) = (case.a.len() / BOARDS, case.b.len() / BOARDS);
@@ -139,7 +140,7 @@ fn by_states(case: &Case, cg: Cg<f64>, low_rank: bool) -> Answer {
         let mut grad =
             ConsensusGrad { maps: &mut d_maps, rho: &mut d_rho, gamma: &mut d_gamma, eta: &mut d_eta };
         cg.vjp(&op, &rho, w, w, &[], d_g, &mut d_w, &mut d_z_prev, &mut [], &mut grad, &mut scratch).unwrap();
-        Sheaf::unpack_stack_add(&d_stack, D_V, &mut out.d_maps);
+        Sheaf::unpack_stack_add(&d_stack, D_V, &mut out.d_maps).unwrap();
         out.z.extend(z);
         out.d_w.extend(d_w);
         out.d_rho += d_rho[0];

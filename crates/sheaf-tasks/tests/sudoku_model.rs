@@ -92,7 +92,7 @@ fn iterations_are_those_of_the_general_solver() {
 
     let sheaf = Sheaf::uniform(&AgentGraph::sudoku(), 18, 3).unwrap();
     let mut stack = vec![0.0; 18 * sheaf.as_uniform().unwrap().ld];
-    Sheaf::pack_stack(&params[model.layout().range("maps").unwrap()], 18, &mut stack);
+    Sheaf::pack_stack(&params[model.layout().range("maps").unwrap()], 18, &mut stack).unwrap();
     let z_update = ZUpdate::Cg(Cg::published(Agreement::Soft { gamma: 2.0 }, 3));
     let bound = Some(Coefficient::Scalar(0.0));
     let problem = Problem {

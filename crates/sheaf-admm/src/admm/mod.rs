@@ -55,6 +55,7 @@ impl<T: Real> Problem<'_, T> {
     /// Checks everything a solve relies on. Costs one pass over the parameters; call it when they arrive.
     pub fn validate(&self) -> Result<()> {
         self.objective.validate(self.op.sheaf().state_offsets())?;
+        self.op.maps().check_finite(self.op.sheaf())?;
         self.rho.validate(self.op.sheaf().agents())?;
         self.z_update.validate(&self.op)?;
         check_positive("relaxation", self.relax.to_f64())?;

@@ -79,16 +79,21 @@ impl<T: Real> Problem<'_, T> {
         if let Some(d_u) = seeds.d_u {
             ws.d_u[..n].copy_from_slice(d_u);
         }
-        match adjoint {
+        let first = match adjoint {
+            Adjoint::Implicit { .. } => ran.saturating_sub(1),
+            Adjoint::Unrolled => 0,
+            Adjoint::LastSteps(count) => ran.saturating_sub(count),
+        };
+        let reversed = match adjoint {
             Adjoint::Implicit { tolerance, max_terms } => {
                 self.check_implicit()?;
                 self.reverse_implicit(tolerance, max_terms, seeds, window, grads, ws)
             }
-            Adjoint::Unrolled => self.reverse_steps(0, seeds, window, grads, ws),
-            Adjoint::LastSteps(count) => {
-                self.reverse_steps(ran.saturating_sub(count), seeds, window, grads, ws)
-            }
-        }
+            _ => self.reverse_steps(first, seeds, window, grads, ws),
+        };
+        // After a failure too: nothing may wait for another reverse sweep of the same tape.
+        let added = self.add_deferred(first..ran, grads, ws);
+        reversed.and(added)
     }
 
     /// A product that is carried on, not computed, keeps every perturbation: the series would never fade.
@@ -161,7 +166,6 @@ impl<T: Real> Problem<'_, T> {
             }
             self.reverse_one(k, factor, grads, ws)?;
         }
-        self.add_deferred(first..ran, grads, ws);
         if first == 0 && !grads.start.is_empty() {
             axpy(grads.start, T::ONE, &ws.d_z[..n]);
         }
@@ -174,10 +178,10 @@ impl<T: Real> Problem<'_, T> {
         iterations: Range<usize>,
         grads: &mut Gradients<'_, '_, T>,
         ws: &mut Workspace<T>,
-    ) {
+    ) -> Result<()> {
         let one = ws.tape.kept_len(self);
         let kept = &mut ws.tape.kept[iterations.start * one..iterations.end * one];
-        self.z_update.add_deferred(&self.op, kept, grads.maps);
+        self.z_update.add_deferred(&self.op, kept, grads.maps)
     }
 
     /// One iteration back, its penalty's gradient passed on with the factor in force.
@@ -234,7 +238,6 @@ impl<T: Real> Problem<'_, T> {
                 first = size;
             }
             if size <= tolerance * first {
-                self.add_deferred(last..last + 1, grads, ws);
                 return Ok(());
             }
         }

@@ -74,6 +74,8 @@ impl<T: Real> Problem<'_, T> {
         ws: &mut Workspace<T>,
         observer: &mut impl Observer<T>,
     ) -> Result<SolveReport<T>> {
+        // A solve that fails leaves no tape.
+        ws.tape.len = 0;
         self.check_options(start, options, ws)?;
         self.begin(start, ws)?;
         let mut factor = T::ONE;
@@ -149,6 +151,7 @@ impl<T: Real> Problem<'_, T> {
         if let Some(balancing) = options.balancing {
             balancing.validate()?;
         }
+        self.rho.validate(self.op.sheaf().agents())?;
         self.z_update.validate(&self.op)?;
         ws.check_solve(self, options.iterations)
     }
@@ -161,8 +164,7 @@ impl<T: Real> Problem<'_, T> {
         }
         ws.u[..n].fill(T::ZERO);
         ws.carry.fill(T::ZERO);
-        // A solve that fails leaves no tape.
-        (ws.tape.len, ws.tape.states) = (0, n);
+        ws.tape.states = n;
         self.set_factor(T::ONE, ws)
     }
 

@@ -1,7 +1,7 @@
 //! One iteration, in the paper's order and letters, and its reverse.
 
 use super::{Gradients, Problem, Workspace};
-use crate::linalg::vector::sub;
+use crate::linalg::vector::{reverse_dual, sub};
 use crate::x_update::Penalty;
 use crate::z_update::{ConsensusGrad, InnerReport};
 use crate::{Real, Result};
@@ -42,18 +42,14 @@ impl<T: Real> Problem<'_, T> {
         let (d_z, d_z_in) = (&mut ws.d_z[..n], &mut ws.d_z_in[..n]);
         let (d_u, d_u_in) = (&mut ws.d_u[..n], &mut ws.d_u_in[..n]);
         let (d_w, d_x, w) = (&mut ws.d_w[..n], &ws.d_x[..n], &mut ws.w[..n]);
-        let off = T::ONE - self.relax;
-        for k in 0..n {
-            w[k] = (self.relax * at.x[k] + off * at.z[k]) + at.u[k];
-            // u' = w − z'
-            d_w[k] = d_u[k];
-            d_z[k] -= d_u[k];
-        }
+        // u' = w − z'
+        reverse_dual(at.x, at.z, at.u, self.relax, w, d_u, d_w, d_z);
         d_z_in.fill(T::ZERO);
         d_u_in.fill(T::ZERO);
         // z' = consensus(w, z)
+        let d_rho = &mut ws.d_rho[..rho.grad_len(self.op.sheaf().agents())];
         let mut consensus =
-            ConsensusGrad { maps: grads.maps, rho: &mut ws.d_rho[..], gamma: grads.gamma, eta: grads.eta };
+            ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
         self.z_update.vjp_kept(
             &self.op,
             rho,

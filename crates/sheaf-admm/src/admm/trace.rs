@@ -1,9 +1,9 @@
 //! Observers see every iteration as a borrowed view.
 
 use super::residuals::agent_distances;
-use crate::Real;
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
+use crate::{Real, Result};
 
 /// One iteration, as an observer sees it.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +46,13 @@ impl<T: Real> Iteration<'_, '_, T> {
 
     /// Per-agent dual residuals ρ‖z − z_prev‖.
     pub fn dual(&self, out: &mut [T]) {
+        let agents = self.op.sheaf().agents();
         agent_distances(self.op.sheaf().state_offsets(), self.z, self.z_prev, out);
-        out.iter_mut().enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
+        out.iter_mut().take(agents).enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
     }
 
     /// √(mean squared edge residual + 1e-6) of z; `r` `[edge_len]` and `rows` `[row_len]` are scratch.
-    pub fn consistency(&self, r: &mut [T], rows: &mut [T]) -> T {
+    pub fn consistency(&self, r: &mut [T], rows: &mut [T]) -> Result<T> {
         self.op.consistency(self.z, r, rows)
     }
 }
@@ -104,7 +105,7 @@ impl<T: Real> Observer<T> for Trace<T> {
         view.dual(&mut norms);
         self.dual.extend_from_slice(&norms);
         let (mut r, mut rows) = (vec![T::ZERO; sheaf.edge_len()], vec![T::ZERO; sheaf.row_len()]);
-        self.consistency.push(view.consistency(&mut r, &mut rows));
+        self.consistency.push(view.op.raw().consistency(view.z, &mut r, &mut rows));
         true
     }
 }

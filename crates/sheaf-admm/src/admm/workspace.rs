@@ -101,12 +101,15 @@ impl<T: Real> Workspace<T> {
                 if self.room(problem) < iterations {
                     self.tape.len = 0;
                 }
-                self.tape.z.ensure((iterations + 1) * n);
-                self.tape.u.ensure((iterations + 1) * n);
-                self.tape.x.ensure(iterations * n);
-                self.tape.carry.ensure((iterations + 1) * carry);
-                self.tape.factor.ensure(iterations + 1);
-                self.tape.kept.ensure(iterations * self.tape.kept_len(problem));
+                // Sizes beyond all memory are not taken, and the solve refuses.
+                let states = iterations.saturating_add(1);
+                self.tape.z.ensure(states.saturating_mul(n));
+                self.tape.u.ensure(states.saturating_mul(n));
+                self.tape.x.ensure(iterations.saturating_mul(n));
+                self.tape.carry.ensure(states.saturating_mul(carry));
+                self.tape.factor.ensure(states);
+                let kept = self.tape.kept_len(problem);
+                self.tape.kept.ensure(iterations.saturating_mul(kept));
                 for buffer in [&mut self.d_z, &mut self.d_z_in, &mut self.d_u, &mut self.d_u_in] {
                     buffer.ensure(n);
                 }
@@ -170,28 +173,46 @@ impl<T: Real> Workspace<T> {
     }
 
     /// Proposals after iteration `k` (from 0) of a recorded solve, `[states]`.
-    pub fn x_at(&self, k: usize, states: usize) -> &[T] {
-        &self.tape.x[k * states..][..states]
+    pub fn x_at(&self, k: usize, states: usize) -> Result<&[T]> {
+        self.recorded(k, k.saturating_add(1), states)
     }
 
     /// Proposals of the last `count` iterations of a recorded solve, oldest first, `[count, states]`.
-    pub fn last_x(&self, count: usize, states: usize) -> &[T] {
-        &self.tape.x[(self.tape.len - count) * states..self.tape.len * states]
+    pub fn last_x(&self, count: usize, states: usize) -> Result<&[T]> {
+        let first = self.tape.len.checked_sub(count).unwrap_or(count);
+        self.recorded(first, first.max(self.tape.len), states)
     }
 
-    /// The last proposals.
+    /// Proposals of iterations `first` to `end`.
+    fn recorded(&self, first: usize, end: usize, states: usize) -> Result<&[T]> {
+        let Tape { len, states: own, .. } = self.tape;
+        if self.tape.recording && first <= end && end <= len && states == own {
+            return Ok(&self.tape.x[first * states..end * states]);
+        }
+        let recorded = if self.tape.recording { len } else { 0 };
+        let expected = format!("iterations of {own} states, {recorded} of them");
+        Err(Error::new(
+            ErrorKind::OutOfRange,
+            "recorded proposals",
+            expected,
+            format!("{first} to {end} of {states}"),
+        )
+        .hint("solve with a workspace made for Mode::Differentiate; a solve that fails leaves no tape"))
+    }
+
+    /// The last proposals, at most so many numbers.
     pub fn x(&self, states: usize) -> &[T] {
-        &self.x[..states]
+        &self.x[..states.min(self.x.len())]
     }
 
-    /// The last agreed state.
+    /// The last agreed state, at most so many numbers.
     pub fn z(&self, states: usize) -> &[T] {
-        &self.z[..states]
+        &self.z[..states.min(self.z.len())]
     }
 
-    /// The last duals.
+    /// The last duals, at most so many numbers.
     pub fn u(&self, states: usize) -> &[T] {
-        &self.u[..states]
+        &self.u[..states.min(self.u.len())]
     }
 
     /// How many numbers it holds.

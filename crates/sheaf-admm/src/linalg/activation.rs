@@ -1,8 +1,9 @@
-//! Elementwise transcendental kernels over slices: `exp`, `tanh`, sigmoid, SiLU and GELU.
+//! Elementwise transcendental kernels over slices: `exp`, `tanh`, sigmoid, softplus, SiLU and GELU.
 //!
 //! | kernel | value | slope |
 //! | --- | --- | --- |
 //! | sigmoid | s(x) = 1/(1 + e^−x) | s·(1 − s) |
+//! | softplus | ln(1 + e^x) | s |
 //! | SiLU | x·s(x) | s + x·s·(1 − s) |
 //! | GELU | x·s(2u), u = sqrt(2/π)·(x + 0.044715·x³) | s + x·s·(1 − s)·2u′ |
 //!
@@ -26,6 +27,8 @@ pub trait Activations: Sized {
     fn tanh_slice(x: &[Self], y: &mut [Self]);
     /// `y = 1/(1 + exp(−x))`.
     fn sigmoid_slice(x: &[Self], y: &mut [Self]);
+    /// `y = ln(1 + exp(x))`.
+    fn softplus_slice(x: &[Self], y: &mut [Self]);
     /// `y = x·sigmoid(x)`.
     fn silu_slice(x: &[Self], y: &mut [Self]);
     /// `y = gelu(x)`, tanh approximation.
@@ -48,6 +51,10 @@ impl Activations for f32 {
         sigmoid(x, y);
     }
     #[inline]
+    fn softplus_slice(x: &[f32], y: &mut [f32]) {
+        softplus(x, y);
+    }
+    #[inline]
     fn silu_slice(x: &[f32], y: &mut [f32]) {
         silu(x, y);
     }
@@ -64,6 +71,7 @@ impl Activations for f32 {
 kernel! { fn exp, exp_at(x: &[f32], y: &mut [f32]) = exp_body; }
 kernel! { fn tanh, tanh_at(x: &[f32], y: &mut [f32]) = tanh_body; }
 kernel! { fn sigmoid, sigmoid_at(x: &[f32], y: &mut [f32]) = sigmoid_body; }
+kernel! { fn softplus, softplus_at(x: &[f32], y: &mut [f32]) = softplus_body; }
 kernel! { fn silu, silu_at(x: &[f32], y: &mut [f32]) = silu_body; }
 kernel! { fn gelu, gelu_at(x: &[f32], y: &mut [f32]) = gelu_body; }
 kernel! { fn gelu_slope, gelu_slope_at(x: &mut [f32], y: &mut [f32]) = gelu_slope_body; }
@@ -89,6 +97,11 @@ fn tanh_body<const FMA: bool>(x: &[f32], y: &mut [f32]) {
 #[inline(always)]
 fn sigmoid_body<const FMA: bool>(x: &[f32], y: &mut [f32]) {
     map(x, y, sigmoid_f32::<FMA>);
+}
+
+#[inline(always)]
+fn softplus_body<const FMA: bool>(x: &[f32], y: &mut [f32]) {
+    map(x, y, softplus_f32::<FMA>);
 }
 
 #[inline(always)]
@@ -156,6 +169,20 @@ fn sigmoid_f32<const FMA: bool>(x: f32) -> f32 {
     1.0 / (1.0 + exp_of_minus::<FMA>(x))
 }
 
+/// max(x, 0) + ln(1 + e), e = exp(−|x|). With s = e/(2 + e) ≤ ⅓ the logarithm is 2·artanh s, a series in s².
+#[inline(always)]
+fn softplus_f32<const FMA: bool>(x: f32) -> f32 {
+    let e = exp_f32::<FMA>(-x.abs());
+    let s = e / (2.0 + e);
+    let square = s * s;
+    let mut series = 1.0 / 15.0;
+    for odd in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        series = fma::<f32, FMA>(series, square, 1.0 / odd);
+    }
+    let above = if x > 0.0 { x } else { 0.0 };
+    fma::<f32, FMA>(2.0 * s, series, above)
+}
+
 /// e^−x with x held in ±87: the sigmoid is within 2e-38 of 0 or 1 there, and 2^k fits one factor.
 #[inline(always)]
 fn exp_of_minus<const FMA: bool>(x: f32) -> f32 {
@@ -198,6 +225,9 @@ impl Activations for f64 {
     fn sigmoid_slice(x: &[f64], y: &mut [f64]) {
         map_f64(x, y, sigmoid_f64);
     }
+    fn softplus_slice(x: &[f64], y: &mut [f64]) {
+        map_f64(x, y, softplus_f64);
+    }
     fn silu_slice(x: &[f64], y: &mut [f64]) {
         map_f64(x, y, |x| x * sigmoid_f64(x));
     }
@@ -221,6 +251,10 @@ fn map_f64(x: &[f64], y: &mut [f64], f: impl Fn(f64) -> f64) {
 
 fn sigmoid_f64(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
+}
+
+fn softplus_f64(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 fn gelu_f64(x: f64) -> (f64, f64) {
@@ -296,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn softplus_is_accurate_relative_to_its_value_and_keeps_its_limits() {
+        for (lo, hi) in [(-80.0, 80.0), (-2.0, 2.0), (-1e-3, 1e-3)] {
+            let s = worst(softplus_at, softplus_f64, &grid(lo, hi), |_, t| t);
+            assert!(s < 3e-7, "{s:e} from {lo} to {hi}");
+        }
+        for level in LEVELS {
+            let mut y = [9.0; 4];
+            softplus_at(level, &[-1000.0, 1000.0, f32::INFINITY, f32::NEG_INFINITY], &mut y);
+            assert_eq!(y, [0.0, 1000.0, f32::INFINITY, 0.0]);
+        }
+    }
+
+    #[test]
     fn gelu_and_its_slope_agree_with_double_precision() {
         let truth = |x: f64| 0.5 * x * (1.0 + (GELU_SCALE * (x + GELU_CUBIC * x * x * x)).tanh());
         for range in [(-3.0, 3.0), (-30.0, 30.0), (-1e6, 1e6)] {
@@ -316,7 +363,7 @@ mod tests {
 
     #[test]
     fn nan_comes_out_where_nan_goes_in() {
-        for kernel in [exp_at, tanh_at, sigmoid_at, silu_at, gelu_at] {
+        for kernel in [exp_at, tanh_at, sigmoid_at, softplus_at, silu_at, gelu_at] {
             for level in LEVELS {
                 let mut y = [0.0; 33];
                 kernel(level, &[f32::NAN; 33], &mut y);

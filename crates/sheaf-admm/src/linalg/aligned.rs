@@ -22,12 +22,19 @@ impl<T: Copy + Default> AlignedVec<T> {
         Self { data, offset, len }
     }
 
-    /// Grows to at least `len` elements; the content is unspecified afterwards. Never shrinks.
+    /// Grows to at least `len` elements; the content is unspecified afterwards. Never shrinks. Where there is not so
+    /// much memory it stays as it is: callers that take sizes from users compare [`len`](slice::len) afterwards.
     pub fn ensure(&mut self, len: usize) {
-        if self.len < len {
+        if self.len < len && fits::<T>(len) {
             *self = Self::zeros(len);
         }
     }
+}
+
+/// Whether so many elements can be had. Asks, and gives back at once, for sizes that could fail.
+fn fits<T>(len: usize) -> bool {
+    let small = (1 << 24) / size_of::<T>().max(1);
+    len <= small || len.checked_add(ALIGN).is_some_and(|len| Vec::<T>::new().try_reserve_exact(len).is_ok())
 }
 
 impl<T: Copy + Default> Default for AlignedVec<T> {

@@ -1,4 +1,4 @@
-//! Thin layer over the chosen GEMM crate, and the small hot kernels with their plain twins.
+//! Matrix products and the small hot kernels, with their plain twins.
 
 pub mod activation;
 pub mod aligned;
@@ -10,7 +10,8 @@ pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
 pub mod ordering;
-pub mod panel;
+#[cfg(target_arch = "x86_64")]
+mod product;
 pub(crate) mod reduce;
 pub(crate) mod scratch;
 pub mod simd;

@@ -1,7 +1,8 @@
 //! The hot kernels: many small matrix–vector products, one stack per agent, stacks picked from a table by index.
 //!
-//! A stack is stored by columns, each padded to `ld` rows: `stack[j·ld + r]` is row r, column j. Columns are whole
-//! cache lines, so that
+//! A stack is stored by columns, each padded to `ld` rows: `stack[j·ld + r]` is row r, column j. The padding may hold
+//! anything: a lift does not read it, and what a projection makes of it is never looked at. Columns are whole cache
+//! lines.
 //!
 //! | kernel | does | bound by |
 //! | --- | --- | --- |
@@ -114,6 +115,9 @@ pub struct LiftBand<'a, T> {
     pub keep: bool,
     /// The answer.
     pub q: &'a mut [T], // [agents, d_v]
+    /// States of a later band that will be read or written after this one, so that they can be called from memory in
+    /// time; empty where there is none.
+    pub soon: [&'a [T]; 2], // [agents of a band, d_v] each
 }
 
 /// The kernels a scalar type brings; `f32` has hand-written AVX-512 versions.
@@ -179,15 +183,20 @@ fn project_body<T: Real, const FMA: bool>(table: Table<'_>, stacks: &[T], z: &[T
 
 #[inline(always)]
 fn lift_body<T: Real, const FMA: bool>(table: Table<'_>, stacks: &[T], s: &[T], g: &mut [T]) {
-    let Table { d_v, ld, index, .. } = table;
+    let Table { d_v, ld, rows, index, .. } = table;
     for ((&view, s), g) in index.iter().zip(s.chunks_exact(ld)).zip(g.chunks_exact_mut(d_v)) {
         let stack = &stacks[view as usize * d_v * ld..][..d_v * ld];
         for (g, column) in g.iter_mut().zip(stack.chunks_exact(ld)) {
             let mut acc = [T::ZERO; BLOCK];
-            for (c, s) in column.chunks_exact(BLOCK).zip(s.chunks_exact(BLOCK)) {
+            let (columns, blocks) = (column[..rows].chunks_exact(BLOCK), s[..rows].chunks_exact(BLOCK));
+            let rest = columns.remainder().iter().zip(blocks.remainder());
+            for (c, s) in columns.zip(blocks) {
                 for r in 0..BLOCK {
                     acc[r] = fma::<T, FMA>(c[r], s[r], acc[r]);
                 }
+            }
+            for (acc, (&c, &s)) in acc.iter_mut().zip(rest) {
+                *acc = fma::<T, FMA>(c, s, *acc);
             }
             let mut width = BLOCK / 2;
             while width > 0 {

@@ -27,7 +27,7 @@ pub fn tile_len(d_v: usize, rows: SlotRows) -> usize {
     if d_v == D_V && rows.slots == 8 && rows.d_e == 5 && rows.ld == LD { STACK } else { 0 }
 }
 
-/// Cuts stacks of a shape that has tiles.
+/// Cuts stacks of a shape that has tiles; where `tiles` is empty it does nothing.
 pub fn tile_stacks<T: Copy>(stacks: &[T], tiles: &mut [T]) {
     for (stack, tiles) in stacks.chunks_exact(D_V * LD).zip(tiles.chunks_exact_mut(STACK)) {
         for (k, tile) in tiles.chunks_exact_mut(16).enumerate() {

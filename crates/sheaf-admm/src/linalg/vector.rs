@@ -6,27 +6,33 @@ use crate::Real;
 /// Independent partial sums of a reduction: enough to keep wide units busy, the same on every machine.
 const LANES: usize = 64;
 
-/// Runs `$body` for every number of vectors of length `$n`, `$i` counting within groups of [`LANES`]: whole groups have
-/// a constant length, so that partial sums indexed by `$i` stay in registers.
+/// A single vector of the widest unit: what is left of a vector goes by these, not one by one.
+const STEP: usize = 16;
+
+/// Runs `$body` for every number of vectors of length `$n`, `$i` counting within groups of [`LANES`], [`STEP`] or what is
+/// left: whole groups have a constant length, so that partial sums indexed by `$i` stay in registers.
 macro_rules! by_lanes {
     ($n:expr, $i:ident, read [$($r:ident),*], write [$($w:ident),*], $body:expr) => {{
-        let n = $n;
-        let done = n - n % LANES;
+        let n: usize = $n;
         let mut start = 0;
-        while start < done {
-            $(let $r = &$r[start..start + LANES];)*
-            $(let $w = &mut $w[start..start + LANES];)*
-            for $i in 0..LANES {
-                $body
-            }
-            start += LANES;
-        }
-        $(let $r = &$r[done..n];)*
-        $(let $w = &mut $w[done..n];)*
-        for $i in 0..n - done {
+        by_lanes!(@groups LANES, n, start, $i, [$($r),*], [$($w),*], $body);
+        by_lanes!(@groups STEP, n, start, $i, [$($r),*], [$($w),*], $body);
+        $(let $r = &$r[start..n];)*
+        $(let $w = &mut $w[start..n];)*
+        for $i in 0..n - start {
             $body
         }
     }};
+    (@groups $size:ident, $n:ident, $start:ident, $i:ident, [$($r:ident),*], [$($w:ident),*], $body:expr) => {
+        while $start + $size <= $n {
+            $(let $r = &$r[$start..$start + $size];)*
+            $(let $w = &mut $w[$start..$start + $size];)*
+            for $i in 0..$size {
+                $body
+            }
+            $start += $size;
+        }
+    };
 }
 
 /// Adds the partial sums pairwise.
@@ -45,18 +51,7 @@ fn fold<T: Real>(mut acc: [T; LANES]) -> T {
 #[inline(always)]
 fn dot_body<T: Real, const FMA: bool>(a: &[T], b: &[T], out: &mut T) {
     let mut acc = [T::ZERO; LANES];
-    let n = a.len().min(b.len());
-    let (a, b) = (&a[..n], &b[..n]);
-    let mut chunks = a.chunks_exact(LANES).zip(b.chunks_exact(LANES));
-    for (x, y) in &mut chunks {
-        for i in 0..LANES {
-            acc[i] = fma::<T, FMA>(x[i], y[i], acc[i]);
-        }
-    }
-    let done = n - n % LANES;
-    for i in 0..n - done {
-        acc[i] = fma::<T, FMA>(a[done + i], b[done + i], acc[i]);
-    }
+    by_lanes!(a.len().min(b.len()), i, read [a, b], write [], acc[i] = fma::<T, FMA>(a[i], b[i], acc[i]));
     *out = fold(acc);
 }
 
@@ -80,9 +75,7 @@ pub fn norm<T: Real>(a: &[T]) -> T {
 
 #[inline(always)]
 fn axpy_body<T: Real, const FMA: bool>(y: &mut [T], a: T, x: &[T]) {
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = fma::<T, FMA>(a, x, *y);
-    }
+    by_lanes!(y.len().min(x.len()), i, read[x], write[y], y[i] = fma::<T, FMA>(a, x[i], y[i]));
 }
 
 kernel! {
@@ -92,9 +85,7 @@ kernel! {
 
 #[inline(always)]
 fn xpby_body<T: Real, const FMA: bool>(p: &mut [T], r: &[T], b: T) {
-    for (p, &r) in p.iter_mut().zip(r) {
-        *p = fma::<T, FMA>(b, *p, r);
-    }
+    by_lanes!(p.len().min(r.len()), i, read[r], write[p], p[i] = fma::<T, FMA>(b, p[i], r[i]));
 }
 
 kernel! {
@@ -104,9 +95,7 @@ kernel! {
 
 #[inline(always)]
 fn xpby_into_body<T: Real, const FMA: bool>(out: &mut [T], x: &[T], b: T, y: &[T]) {
-    for ((o, &x), &y) in out.iter_mut().zip(x).zip(y) {
-        *o = fma::<T, FMA>(b, y, x);
-    }
+    by_lanes!(out.len(), i, read [x, y], write [out], out[i] = fma::<T, FMA>(b, y[i], x[i]));
 }
 
 kernel! {
@@ -116,9 +105,7 @@ kernel! {
 
 #[inline(always)]
 fn add_body<T: Real, const FMA: bool>(y: &mut [T], x: &[T]) {
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y += x;
-    }
+    by_lanes!(y.len().min(x.len()), i, read[x], write[y], y[i] += x[i]);
 }
 
 kernel! {
@@ -128,9 +115,7 @@ kernel! {
 
 #[inline(always)]
 fn scale_into_body<T: Real, const FMA: bool>(out: &mut [T], a: T, x: &[T]) {
-    for (o, &x) in out.iter_mut().zip(x) {
-        *o = a * x;
-    }
+    by_lanes!(out.len().min(x.len()), i, read[x], write[out], out[i] = a * x[i]);
 }
 
 kernel! {
@@ -140,9 +125,7 @@ kernel! {
 
 #[inline(always)]
 fn sub_body<T: Real, const FMA: bool>(out: &mut [T], a: &[T], b: &[T]) {
-    for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        *o = a - b;
-    }
+    by_lanes!(out.len(), i, read [a, b], write [out], out[i] = a[i] - b[i]);
 }
 
 kernel! {
@@ -152,9 +135,7 @@ kernel! {
 
 #[inline(always)]
 fn shift_body<T: Real, const FMA: bool>(q: &mut [T], gamma: T, shift: T, p: &[T]) {
-    for (q, &p) in q.iter_mut().zip(p) {
-        *q = fma::<T, FMA>(gamma, *q, shift * p);
-    }
+    by_lanes!(q.len().min(p.len()), i, read[p], write[q], q[i] = fma::<T, FMA>(gamma, q[i], shift * p[i]));
 }
 
 kernel! {
@@ -255,12 +236,37 @@ kernel! {
 
 #[inline(always)]
 fn multiply_body<T: Real, const FMA: bool>(y: &mut [T], x: &[T]) {
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y *= x;
-    }
+    by_lanes!(y.len().min(x.len()), i, read[x], write[y], y[i] *= x[i]);
 }
 
 kernel! {
     /// y = y∘x.
     pub fn multiply, multiply_at<T>(y: &mut [T], x: &[T]) = multiply_body;
+}
+
+#[inline(always)]
+fn reverse_dual_body<T: Real, const FMA: bool>(
+    x: &[T],
+    z: &[T],
+    u: &[T],
+    relax: T,
+    w: &mut [T],
+    d_u: &[T],
+    d_w: &mut [T],
+    d_z: &mut [T],
+) {
+    let off = T::ONE - relax;
+    by_lanes!(w.len(), i, read [x, z, u, d_u], write [w, d_w, d_z], {
+        w[i] = (relax * x[i] + off * z[i]) + u[i];
+        d_w[i] = d_u[i];
+        d_z[i] -= d_u[i];
+    });
+}
+
+kernel! {
+    /// What the reverse of an iteration begins with: the target w = relax·x + (1 − relax)·z + u once more, and the
+    /// adjoint of u' = w − z': d_w = d_u, d_z −= d_u.
+    pub(crate) fn reverse_dual, reverse_dual_at<T>(
+        x: &[T], z: &[T], u: &[T], relax: T, w: &mut [T], d_u: &[T], d_w: &mut [T], d_z: &mut [T],
+    ) = reverse_dual_body;
 }

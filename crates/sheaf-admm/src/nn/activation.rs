@@ -13,6 +13,7 @@
 //! width hidden.
 
 use crate::Real;
+use crate::linalg::simd::kernel;
 
 /// Elements a kernel treats at a time where it needs a little room of its own.
 const BLOCK: usize = 128;
@@ -66,8 +67,18 @@ pub fn swiglu<T: Real>(
     for (pair, y) in gate_up.chunks_exact(2 * hidden).zip(y.chunks_exact_mut(hidden)) {
         let (gate, up) = pair.split_at(hidden);
         T::silu_slice(gate, y);
-        y.iter_mut().zip(up).for_each(|(y, &up)| *y *= up);
+        multiply(y, up);
     }
+}
+
+#[inline(always)]
+fn multiply_body<T: Real, const FMA: bool>(y: &mut [T], by: &[T]) {
+    y.iter_mut().zip(by).for_each(|(y, &by)| *y *= by);
+}
+
+kernel! {
+    /// y·by, in place.
+    pub fn multiply, multiply_at<T>(y: &mut [T], by: &[T]) = multiply_body;
 }
 
 /// Adjoint of [`swiglu`].
@@ -94,11 +105,33 @@ fn swiglu_row_vjp<T: Real>(gate: &[T], up: &[T], d_y: &[T], d_gate: &mut [T], d_
         let (d_gate, d_up) = (&mut d_gate[part.clone()], &mut d_up[part.clone()]);
         let s = &mut room[..part.len()];
         T::sigmoid_slice(gate, s);
-        for i in 0..part.len() {
-            d_gate[i] += d_y[i] * up[i] * silu_slope(gate[i], s[i]);
-            d_up[i] += d_y[i] * gate[i] * s[i];
-        }
+        gate_vjp(gate, up, s, d_y, d_gate, d_up);
     }
+}
+
+#[inline(always)]
+fn gate_vjp_body<T: Real, const FMA: bool>(
+    gate: &[T],
+    up: &[T],
+    s: &[T],
+    d_y: &[T],
+    d_gate: &mut [T],
+    d_up: &mut [T],
+) {
+    let n = gate.len();
+    let (up, s, d_y) = (&up[..n], &s[..n], &d_y[..n]);
+    let (d_gate, d_up) = (&mut d_gate[..n], &mut d_up[..n]);
+    for i in 0..n {
+        d_gate[i] += d_y[i] * up[i] * silu_slope(gate[i], s[i]);
+        d_up[i] += d_y[i] * gate[i] * s[i];
+    }
+}
+
+kernel! {
+    /// Some numbers of [`swiglu_vjp`], their sigmoids `s` at hand.
+    fn gate_vjp, gate_vjp_at<T>(
+        gate: &[T], up: &[T], s: &[T], d_y: &[T], d_gate: &mut [T], d_up: &mut [T],
+    ) = gate_vjp_body;
 }
 
 #[inline(always)]
@@ -110,13 +143,18 @@ fn silu_slope<T: Real>(x: T, s: T) -> T {
 ///
 /// Saves: x.
 pub fn softplus<T: Real>(x: &[T], y: &mut [T]) {
-    debug_assert_eq!(x.len(), y.len());
-    y.iter_mut().zip(x).for_each(|(y, &x)| *y = softplus_of(x));
+    T::softplus_slice(x, y);
 }
 
 /// Adjoint of [`softplus`].
 pub fn softplus_vjp<T: Real>(x: &[T], d_y: &[T], d_x: &mut [T]) {
-    zip2(x, d_y, d_x, |x, d_y| d_y * sigmoid_of(x));
+    debug_assert!(x.len() == d_y.len() && x.len() == d_x.len());
+    let mut room = [T::ZERO; BLOCK];
+    for ((x, d_y), d_x) in x.chunks(BLOCK).zip(d_y.chunks(BLOCK)).zip(d_x.chunks_mut(BLOCK)) {
+        let s = &mut room[..x.len()];
+        T::sigmoid_slice(x, s);
+        zip2(s, d_y, d_x, |s, d_y| d_y * s);
+    }
 }
 
 /// y = 1/(1 + e⁻ˣ).

@@ -20,13 +20,14 @@
 
 use std::ops::Range;
 
-use crate::Real;
+use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::simd::{fma, kernel};
 use crate::linalg::vector::{axpy, dot};
-use crate::nn::Init;
+use crate::nn::{Init, check_params};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Error, ErrorKind, Real, Result};
 
 /// RMSNorm and linear layer over a view and a state side by side.
 ///
@@ -81,10 +82,26 @@ impl ConcatDense {
         Parts { g_v, g_x, w_v, w_x, b: &params[self.b.clone()] }
     }
 
+    /// Checks what [`forward`](Self::forward) relies on, that every view has a row of the table among it; returns the
+    /// number of rows.
+    pub fn check<T>(&self, params: &[T], table: &[T], index: &[u32], x: &[T], out: &[T]) -> Result<usize> {
+        check_params(params, [&self.scale, &self.w, &self.b])?;
+        check_len("layer: x, a row for each view", index.len().saturating_mul(self.state_len), x.len())?;
+        check_len("layer: out, a row for each view", index.len().saturating_mul(self.output), out.len())?;
+        let views = table.len().checked_div(self.output).unwrap_or(0);
+        match index.iter().position(|&view| view as usize >= views) {
+            None => Ok(index.len()),
+            Some(row) => {
+                let (place, expected) = (format!("layer: view of row {row}"), format!("below {views}"));
+                Err(Error::new(ErrorKind::OutOfRange, place, expected, index[row]))
+            }
+        }
+    }
+
     /// table = (view∘g_v) W_v; `scaled` is scratch like `views`.
     pub fn view_table<T: Real>(&self, params: &[T], views: &[T], table: &mut [T], scaled: &mut [T]) {
         let p = self.parts(params);
-        let rows = views.len() / self.view_len;
+        let rows = views.len().checked_div(self.view_len).unwrap_or(0);
         scale_rows(views, p.g_v, scaled);
         let w = Mat::new(p.w_v, self.view_len, self.output);
         gemm(table, Mat::new(scaled, rows, self.view_len), w, T::ONE, T::ZERO);
@@ -100,14 +117,16 @@ impl ConcatDense {
         scaled: &mut [T],
     ) {
         let p = self.parts(params);
-        let rows = views.len() / self.view_len;
+        let rows = views.len().checked_div(self.view_len).unwrap_or(0);
         scale_rows(views, p.g_v, scaled);
         let d_table = Mat::new(d_table, rows, self.output);
         let d_w = &mut d_params[self.w.start..][..self.view_len * self.output];
         gemm(d_w, Mat::new(scaled, rows, self.view_len).t(), d_table, T::ONE, T::ONE);
         gemm(scaled, d_table, Mat::new(p.w_v, self.view_len, self.output).t(), T::ONE, T::ZERO);
         let d_g = &mut d_params[self.scale.start..][..self.view_len];
-        for (view, d) in views.chunks_exact(self.view_len).zip(scaled.chunks_exact(self.view_len)) {
+        for (view, d) in
+            views.chunks_exact(self.view_len.max(1)).zip(scaled.chunks_exact(self.view_len.max(1)))
+        {
             d_g.iter_mut().zip(view).zip(d).for_each(|((g, &v), &d)| *g += v * d);
         }
     }
@@ -130,7 +149,7 @@ impl ConcatDense {
         let (rows, dim) = (index.len(), T::from_f64((self.view_len + self.state_len) as f64));
         let w = Mat::new(p.w_x, self.state_len, self.output);
         gemm(out, Mat::new(scaled, rows, self.state_len), w, T::ONE, T::ZERO);
-        for ((inv, x), &view) in inv.iter_mut().zip(x.chunks_exact(self.state_len)).zip(index) {
+        for ((inv, x), &view) in inv.iter_mut().zip(x.chunks_exact(self.state_len.max(1))).zip(index) {
             let square = squares[view as usize] + x.iter().map(|&x| x * x).sum::<T>();
             *inv = T::ONE / (square / dim + T::from_f64(1e-6)).sqrt();
         }
@@ -174,7 +193,7 @@ impl ConcatDense {
         let d_w = &mut d_params[self.w.start + self.view_len * n..self.w.end];
         gemm(d_w, Mat::new(scaled, rows, s).t(), d_out_mat, T::ONE, T::ONE);
         let d_b = &mut d_params[self.b.clone()];
-        d_out.chunks_exact(n).for_each(|row| axpy(d_b, T::ONE, row));
+        d_out.chunks_exact(n.max(1)).for_each(|row| axpy(d_b, T::ONE, row));
     }
 }
 
@@ -187,7 +206,8 @@ struct Parts<'p, T> {
 }
 
 fn scale_rows<T: Real>(x: &[T], g: &[T], out: &mut [T]) {
-    for (x, out) in x.chunks_exact(g.len()).zip(out.chunks_exact_mut(g.len())) {
+    let n = g.len().max(1);
+    for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
         out.iter_mut().zip(x).zip(g).for_each(|((o, &x), &g)| *o = x * g);
     }
 }
@@ -195,7 +215,7 @@ fn scale_rows<T: Real>(x: &[T], g: &[T], out: &mut [T]) {
 #[inline(always)]
 fn affine_rows_body<T: Real, const FMA: bool>(table: &[T], index: &[u32], inv: &[T], b: &[T], out: &mut [T]) {
     let n = b.len();
-    for ((out, &view), &inv) in out.chunks_exact_mut(n).zip(index).zip(inv) {
+    for ((out, &view), &inv) in out.chunks_exact_mut(n.max(1)).zip(index).zip(inv) {
         let table = &table[view as usize * n..][..n];
         for ((o, &t), &b) in out.iter_mut().zip(table).zip(b) {
             *o = fma::<T, FMA>(inv, *o + t, b);

@@ -10,11 +10,12 @@
 
 use std::ops::Range;
 
-use crate::Real;
-use crate::nn::Init;
-use crate::nn::linear::add;
+use crate::error::check_len;
+use crate::linalg::vector::add;
+use crate::nn::{Init, check_params};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Error, ErrorKind, Real, Result};
 
 /// `y_r = table[id_r]`.
 ///
@@ -48,6 +49,19 @@ impl Embedding {
         init.fill(&mut params[self.table.clone()], self.count, self.dim, stream);
     }
 
+    /// Checks what the other calls rely on, that every id is below the count among it; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], ids: &[usize], y: &[T]) -> Result<usize> {
+        check_params(params, [&self.table])?;
+        check_len("embedding: y", ids.len().saturating_mul(self.dim), y.len())?;
+        match ids.iter().position(|&id| id >= self.count) {
+            None => Ok(ids.len()),
+            Some(row) => {
+                let (place, expected) = (format!("embedding: id {row}"), format!("below {}", self.count));
+                Err(Error::new(ErrorKind::OutOfRange, place, expected, ids[row]))
+            }
+        }
+    }
+
     /// `y_r = table[id_r]`.
     pub fn forward<T: Real>(
         &self,
@@ -57,7 +71,7 @@ impl Embedding {
     ) {
         debug_assert_eq!(y.len(), ids.len() * self.dim);
         let table = &params[self.table.clone()];
-        for (&id, y) in ids.iter().zip(y.chunks_exact_mut(self.dim)) {
+        for (&id, y) in ids.iter().zip(y.chunks_exact_mut(self.dim.max(1))) {
             y.copy_from_slice(&table[id * self.dim..][..self.dim]);
         }
     }
@@ -71,7 +85,7 @@ impl Embedding {
     ) {
         debug_assert_eq!(y.len(), ids.len() * self.dim);
         let table = &params[self.table.clone()];
-        for (&id, y) in ids.iter().zip(y.chunks_exact_mut(self.dim)) {
+        for (&id, y) in ids.iter().zip(y.chunks_exact_mut(self.dim.max(1))) {
             add(y, &table[id * self.dim..][..self.dim]);
         }
     }
@@ -85,7 +99,7 @@ impl Embedding {
     ) {
         debug_assert_eq!(d_y.len(), ids.len() * self.dim);
         let d_table = &mut d_params[self.table.clone()];
-        for (&id, d_y) in ids.iter().zip(d_y.chunks_exact(self.dim)) {
+        for (&id, d_y) in ids.iter().zip(d_y.chunks_exact(self.dim.max(1))) {
             add(&mut d_table[id * self.dim..][..self.dim], d_y);
         }
     }

@@ -14,13 +14,14 @@
 
 use std::ops::Range;
 
-use crate::Real;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::reduce::sum;
 use crate::linalg::simd::kernel;
-use crate::nn::Init;
+use crate::linalg::vector::add;
+use crate::nn::{Init, check_params, check_rows};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Real, Result};
 
 /// y = x W + b.
 ///
@@ -61,6 +62,11 @@ impl Linear {
         self.b.clone()
     }
 
+    /// W, then b.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        std::iter::once(&self.w).chain(&self.b)
+    }
+
     /// LeCun-normal weights, zero bias.
     pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
         self.init_with(params, Init::LecunNormal, Init::Zeros, stream);
@@ -74,6 +80,12 @@ impl Linear {
         }
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
+        check_params(params, self.ranges())?;
+        check_rows(x, self.input, y, self.output)
+    }
+
     /// y = x W + b.
     pub fn forward<T: Real>(
         &self,
@@ -85,7 +97,7 @@ impl Linear {
         let beta = match &self.b {
             Some(b) => {
                 let b = &params[b.clone()];
-                y.chunks_exact_mut(self.output).for_each(|row| row.copy_from_slice(b));
+                y.chunks_exact_mut(self.output.max(1)).for_each(|row| row.copy_from_slice(b));
                 T::ONE
             }
             None => T::ZERO,
@@ -104,7 +116,7 @@ impl Linear {
         let rows = self.rows(x, y);
         if let Some(b) = &self.b {
             let b = &params[b.clone()];
-            y.chunks_exact_mut(self.output).for_each(|row| add(row, b));
+            y.chunks_exact_mut(self.output.max(1)).for_each(|row| add(row, b));
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
         gemm(y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
@@ -167,7 +179,8 @@ impl Linear {
             return self.forward(params, x, y);
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        for (x, y) in x.chunks_exact(self.input * cols).zip(y.chunks_exact_mut(self.output * cols)) {
+        let (wide_in, wide_out) = ((self.input * cols).max(1), (self.output * cols).max(1));
+        for (x, y) in x.chunks_exact(wide_in).zip(y.chunks_exact_mut(wide_out)) {
             let beta = match &self.b {
                 Some(b) => {
                     let b = &params[b.clone()];
@@ -193,7 +206,7 @@ impl Linear {
         if cols == 1 {
             return self.vjp(params, x, d_y, d_x, d_params);
         }
-        let (wide_in, wide_out) = (self.input * cols, self.output * cols);
+        let (wide_in, wide_out) = ((self.input * cols).max(1), (self.output * cols).max(1));
         for (r, (x, d_y)) in x.chunks_exact(wide_in).zip(d_y.chunks_exact(wide_out)).enumerate() {
             let d_y_mat = Mat::new(d_y, self.output, cols);
             if let Some(d_x) = d_x.as_deref_mut() {
@@ -209,18 +222,10 @@ impl Linear {
     }
 
     fn rows<T>(&self, x: &[T], y: &[T]) -> usize {
-        let rows = x.len() / self.input;
+        let rows = x.len().checked_div(self.input).unwrap_or(0);
         debug_assert_eq!(x.len(), rows * self.input, "linear: x is not a whole number of rows");
         debug_assert_eq!(y.len(), rows * self.output, "linear: x and y differ in rows");
         rows
-    }
-}
-
-/// a += b.
-pub(crate) fn add<T: Real>(a: &mut [T], b: &[T]) {
-    debug_assert_eq!(a.len(), b.len());
-    for (a, &b) in a.iter_mut().zip(b) {
-        *a += b;
     }
 }
 
@@ -231,7 +236,7 @@ kernel! {
 
 #[inline(always)]
 fn column_sums_body<T: Real, const FMA: bool>(m: &[T], sums: &mut [T]) {
-    for row in m.chunks_exact(sums.len()) {
+    for row in m.chunks_exact(sums.len().max(1)) {
         for (sum, &v) in sums.iter_mut().zip(row) {
             *sum += v;
         }
@@ -245,8 +250,8 @@ kernel! {
 
 #[inline(always)]
 fn line_sums_body<T: Real, const FMA: bool>(m: &[T], sums: &mut [T]) {
-    let cols = m.len() / sums.len();
-    for (line, total) in m.chunks_exact(cols).zip(sums) {
+    let cols = m.len().checked_div(sums.len()).unwrap_or(0);
+    for (line, total) in m.chunks_exact(cols.max(1)).zip(sums) {
         *total += sum(line);
     }
 }

@@ -10,11 +10,11 @@
 //! | saved | s, a, t, then what token and channel save |
 //! | scratch | two gradients of that shape, then what token or channel needs |
 
-use crate::Real;
-use crate::nn::linear::add;
-use crate::nn::{RmsNorm, SwiGlu};
+use crate::linalg::vector::add;
+use crate::nn::{RmsNorm, SwiGlu, check_rows, check_saved};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Real, Result};
 
 /// y = RMSNorm(a + channel(a)), a = RMSNorm(x + token(x)).
 ///
@@ -75,6 +75,17 @@ impl Mixer {
         2 * rows * self.width() + inner
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T], saved: &[T]) -> Result<usize> {
+        let rows = check_rows(x, self.width(), y, self.width())?;
+        check_saved(self.saved_len(rows), saved)?;
+        self.token.check(params, x, self.channels, y, saved)?;
+        self.token_norm.check(params, x, y)?;
+        self.channel.check(params, x, 1, y, saved)?;
+        self.channel_norm.check(params, x, y)?;
+        Ok(rows)
+    }
+
     /// Overwrites `y`.
     pub fn forward<T: Real>(
         &self,
@@ -83,7 +94,7 @@ impl Mixer {
         y: &mut [T],     // [rows, cells, channels]
         saved: &mut [T], // saved_len(rows)
     ) {
-        let rows = x.len() / self.width();
+        let rows = x.len().checked_div(self.width()).unwrap_or(0);
         let (s, rest) = saved[..self.saved_len(rows)].split_at_mut(x.len());
         let (a, rest) = rest.split_at_mut(x.len());
         let (t, rest) = rest.split_at_mut(x.len());
@@ -107,7 +118,7 @@ impl Mixer {
         d_params: &mut [T],
         scratch: &mut [T], // scratch_len(rows)
     ) {
-        let rows = x.len() / self.width();
+        let rows = x.len().checked_div(self.width()).unwrap_or(0);
         let (s, rest) = saved[..self.saved_len(rows)].split_at(x.len());
         let (a, rest) = rest.split_at(x.len());
         let (t, rest) = rest.split_at(x.len());

@@ -12,6 +12,9 @@
 //! | `vjp(params, x[, saved], d_y, d_x, d_params[, scratch])` | adds into `d_x` (unless `None`) and `d_params` |
 //!
 //! Nothing here allocates after `new`: `saved_len` and `scratch_len` tell the caller what to bring.
+//!
+//! Sizes are checked at the border, not in every call: `check(params, x, y, …)` gives a typed error, or the number of
+//! rows. The other calls rely on it; handed slices of other sizes they panic, but never read beyond a slice.
 
 pub mod activation;
 pub mod concat;
@@ -33,3 +36,40 @@ pub use mixer::Mixer;
 pub use norm::{LayerNorm, RmsNorm};
 pub use residual::Residual;
 pub use swiglu::SwiGlu;
+
+use std::ops::Range;
+
+use crate::error::check_len;
+use crate::{Error, ErrorKind, Result};
+
+/// Checks that a parameter vector reaches the ranges of a layer.
+pub(crate) fn check_params<'r, T>(
+    params: &[T],
+    ranges: impl IntoIterator<Item = &'r Range<usize>>,
+) -> Result<()> {
+    match ranges.into_iter().map(|range| range.end).max() {
+        Some(end) if end > params.len() => {
+            let expected = format!("at least {end} parameters");
+            Err(Error::new(ErrorKind::Shape, "layer: parameters", expected, params.len())
+                .hint("make the vector as long as the layout the layer was declared in"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that `x` is whole rows of `input` numbers and `y` as many of `output`; returns how many.
+pub(crate) fn check_rows<T>(x: &[T], input: usize, y: &[T], output: usize) -> Result<usize> {
+    let rows = x.len().checked_div(input).unwrap_or(0);
+    check_len("layer: x, whole rows", rows * input, x.len())?;
+    check_len("layer: y, as many rows as x", rows.saturating_mul(output), y.len())?;
+    Ok(rows)
+}
+
+/// Checks that there is room for what a layer saves.
+pub(crate) fn check_saved<T>(needed: usize, saved: &[T]) -> Result<()> {
+    if needed <= saved.len() {
+        return Ok(());
+    }
+    let expected = format!("at least {needed} numbers");
+    Err(Error::new(ErrorKind::Shape, "layer: saved", expected, saved.len()).hint("size it with saved_len"))
+}

@@ -15,10 +15,11 @@
 
 use std::ops::Range;
 
-use crate::Real;
 use crate::linalg::reduce::{dot, dot3, sum};
 use crate::linalg::simd::{fma, kernel};
+use crate::nn::{check_params, check_rows};
 use crate::params::ParamLayout;
+use crate::{Real, Result};
 
 /// ε of both norms.
 pub const EPSILON: f64 = 1e-6;
@@ -47,6 +48,12 @@ impl RmsNorm {
         params[self.scale.clone()].fill(T::ONE);
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
+        check_params(params, [&self.scale])?;
+        check_rows(x, self.dim(), y, self.dim())
+    }
+
     /// y = x·r·g.
     pub fn forward<T: Real>(
         &self,
@@ -54,7 +61,7 @@ impl RmsNorm {
         x: &[T],     // [rows, dim]
         y: &mut [T], // [rows, dim]
     ) {
-        debug_assert!(x.len() == y.len() && x.len().is_multiple_of(self.dim()));
+        debug_assert!(x.len() == y.len() && x.len().is_multiple_of(self.dim().max(1)));
         rms_forward(&params[self.scale.clone()], x, y);
     }
 
@@ -67,7 +74,7 @@ impl RmsNorm {
         d_x: Option<&mut [T]>, // [rows, dim]
         d_params: &mut [T],
     ) {
-        debug_assert!(x.len() == d_y.len() && x.len().is_multiple_of(self.dim()));
+        debug_assert!(x.len() == d_y.len() && x.len().is_multiple_of(self.dim().max(1)));
         rms_vjp(&params[self.scale.clone()], x, d_y, d_x, &mut d_params[self.scale.clone()]);
     }
 }
@@ -76,7 +83,7 @@ kernel! { fn rms_forward, rms_forward_at<T>(scale: &[T], x: &[T], y: &mut [T]) =
 
 #[inline(always)]
 fn rms_forward_body<T: Real, const FMA: bool>(scale: &[T], x: &[T], y: &mut [T]) {
-    let n = scale.len();
+    let n = scale.len().max(1);
     for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
         let r = inverse_root(dot::<T, FMA>(x, x) / width(n));
         for ((y, &x), &g) in y.iter_mut().zip(x).zip(scale) {
@@ -98,7 +105,7 @@ fn rms_vjp_body<T: Real, const FMA: bool>(
     mut d_x: Option<&mut [T]>,
     d_scale: &mut [T],
 ) {
-    let n = scale.len();
+    let n = scale.len().max(1);
     for (row, (x, d_y)) in x.chunks_exact(n).zip(d_y.chunks_exact(n)).enumerate() {
         let r = inverse_root(dot::<T, FMA>(x, x) / width(n));
         for ((d_g, &d_y), &x) in d_scale.iter_mut().zip(d_y).zip(x) {
@@ -147,6 +154,12 @@ impl LayerNorm {
         b.fill(T::ZERO);
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
+        check_params(params, [&self.both])?;
+        check_rows(x, self.dim(), y, self.dim())
+    }
+
     /// y = c·r·g + b.
     pub fn forward<T: Real>(
         &self,
@@ -154,7 +167,7 @@ impl LayerNorm {
         x: &[T],     // [rows, dim]
         y: &mut [T], // [rows, dim]
     ) {
-        debug_assert!(x.len() == y.len() && x.len().is_multiple_of(self.dim()));
+        debug_assert!(x.len() == y.len() && x.len().is_multiple_of(self.dim().max(1)));
         let (scale, bias) = params[self.both.clone()].split_at(self.dim());
         layer_forward(scale, bias, x, y);
     }
@@ -168,7 +181,7 @@ impl LayerNorm {
         d_x: Option<&mut [T]>, // [rows, dim]
         d_params: &mut [T],
     ) {
-        debug_assert!(x.len() == d_y.len() && x.len().is_multiple_of(self.dim()));
+        debug_assert!(x.len() == d_y.len() && x.len().is_multiple_of(self.dim().max(1)));
         let scale = &params[self.both.clone()][..self.dim()];
         let (d_scale, d_bias) = d_params[self.both.clone()].split_at_mut(self.dim());
         layer_vjp(scale, x, d_y, d_x, d_scale, d_bias);
@@ -181,7 +194,7 @@ kernel! {
 
 #[inline(always)]
 fn layer_forward_body<T: Real, const FMA: bool>(scale: &[T], bias: &[T], x: &[T], y: &mut [T]) {
-    let n = scale.len();
+    let n = scale.len().max(1);
     for (x, y) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)) {
         let (mean, variance) = moments::<T, FMA>(x);
         let r = inverse_root(variance.max(T::ZERO));
@@ -206,7 +219,7 @@ fn layer_vjp_body<T: Real, const FMA: bool>(
     d_scale: &mut [T],
     d_bias: &mut [T],
 ) {
-    let n = scale.len();
+    let n = scale.len().max(1);
     for (row, (x, d_y)) in x.chunks_exact(n).zip(d_y.chunks_exact(n)).enumerate() {
         let (mean, variance) = moments::<T, FMA>(x);
         let r = inverse_root(variance.max(T::ZERO));

@@ -12,12 +12,12 @@
 //! | saved | normed, slope, act | |
 //! | scratch | d_act, d_normed | |
 
-use crate::Real;
+use crate::linalg::vector::add;
 use crate::nn::activation::gelu_keeping_slope;
-use crate::nn::linear::add;
-use crate::nn::{Linear, RmsNorm};
+use crate::nn::{Linear, RmsNorm, check_params, check_rows, check_saved};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Real, Result};
 
 /// y = skip(x) + Linear(gelu(Linear(RMSNorm(x)))).
 ///
@@ -87,6 +87,16 @@ impl Residual {
         rows * (self.dense1.output() + self.input())
     }
 
+    /// Checks what the other calls rely on; returns the number of rows.
+    pub fn check<T>(&self, params: &[T], x: &[T], y: &[T], saved: &[T]) -> Result<usize> {
+        let layers = [&self.dense1, &self.dense2].into_iter().chain(&self.skip);
+        check_params(params, layers.flat_map(Linear::ranges))?;
+        self.norm.check(params, x, x)?;
+        let rows = check_rows(x, self.input(), y, self.output())?;
+        check_saved(self.saved_len(rows), saved)?;
+        Ok(rows)
+    }
+
     /// Overwrites `y`.
     pub fn forward<T: Real>(
         &self,
@@ -95,7 +105,7 @@ impl Residual {
         y: &mut [T],     // [rows, output]
         saved: &mut [T], // saved_len(rows)
     ) {
-        let rows = x.len() / self.input();
+        let rows = x.len().checked_div(self.input()).unwrap_or(0);
         let (normed, rest) = saved[..self.saved_len(rows)].split_at_mut(x.len());
         let (slope, act) = rest.split_at_mut(rows * self.dense1.output());
         self.norm.forward(params, x, normed);
@@ -119,7 +129,7 @@ impl Residual {
         d_params: &mut [T],
         scratch: &mut [T], // scratch_len(rows)
     ) {
-        let rows = x.len() / self.input();
+        let rows = x.len().checked_div(self.input()).unwrap_or(0);
         let (normed, rest) = saved[..self.saved_len(rows)].split_at(x.len());
         let (slope, act) = rest.split_at(rows * self.dense1.output());
         let scratch = &mut scratch[..self.scratch_len(rows)];

@@ -11,11 +11,11 @@
 //! | saved | gate and up, then product | |
 //! | scratch | d_product, then d_gate and d_up | |
 
-use crate::Real;
-use crate::nn::Linear;
 use crate::nn::activation::{swiglu, swiglu_vjp};
+use crate::nn::{Linear, check_params, check_rows, check_saved};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Real, Result};
 
 /// y = (silu(gate)·up) W₂ + b₂ with (gate, up) = x W₁ + b₁; y is as wide as x.
 ///
@@ -50,6 +50,16 @@ impl SwiGlu {
         3 * self.down.input() * lines
     }
 
+    /// Checks what the other calls rely on; returns the number of lines, rows·cols.
+    pub fn check<T>(&self, params: &[T], x: &[T], cols: usize, y: &[T], saved: &[T]) -> Result<usize> {
+        let width = self.gate_up.input();
+        check_params(params, self.gate_up.ranges().chain(self.down.ranges()))?;
+        check_rows(x, width.saturating_mul(cols), y, width.saturating_mul(cols))?;
+        let lines = x.len().checked_div(width).unwrap_or(0);
+        check_saved(self.saved_len(lines), saved)?;
+        Ok(lines)
+    }
+
     /// Overwrites `y`.
     pub fn forward<T: Real>(
         &self,
@@ -59,7 +69,7 @@ impl SwiGlu {
         y: &mut [T],     // [rows, width, cols]
         saved: &mut [T], // saved_len(rows·cols)
     ) {
-        let lines = x.len() / self.gate_up.input();
+        let lines = x.len().checked_div(self.gate_up.input()).unwrap_or(0);
         let (gate_up, product) = saved[..self.saved_len(lines)].split_at_mut(self.gate_up.output() * lines);
         self.gate_up.forward_along(params, x, cols, gate_up);
         swiglu(gate_up, self.down.input() * cols, product);
@@ -78,7 +88,7 @@ impl SwiGlu {
         d_params: &mut [T],
         scratch: &mut [T], // scratch_len(rows·cols)
     ) {
-        let lines = x.len() / self.gate_up.input();
+        let lines = x.len().checked_div(self.gate_up.input()).unwrap_or(0);
         let (gate_up, product) = saved[..self.saved_len(lines)].split_at(self.gate_up.output() * lines);
         let scratch = &mut scratch[..self.scratch_len(lines)];
         scratch.fill(T::ZERO);

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Rows of the last 2·lag + 1 bands suffice. They lie in a window that moves on when it is full; a sheaf of few bands
-//! fits it entirely, and the sweep is a projection of all agents, then a lift of all.
+//! fits it entirely, and the sweep is a projection of all agents, then a lift of all. While a band is lifted, the
+//! states that the next one needs are called from memory.
 
 use std::ops::Range;
 
@@ -28,6 +29,8 @@ pub(crate) trait Input<T> {
     fn ready(&mut self, states: Range<usize>);
     /// All states, of which those made ready count.
     fn get(&self) -> &[T];
+    /// What [`ready`](Self::ready) will touch; it may be called from memory before.
+    fn sources(&self) -> [&[T]; 2];
 }
 
 /// States that are there already.
@@ -38,12 +41,17 @@ impl<T> Input<T> for Given<'_, T> {
     fn get(&self) -> &[T] {
         self.0
     }
+    fn sources(&self) -> [&[T]; 2] {
+        [self.0, &[]]
+    }
 }
 
 /// States written by `make(range, states of the range)` just before they are read.
 pub(crate) struct Made<'a, T, F> {
     pub to: &'a mut [T],
     pub make: F,
+    /// What `make` reads beside what is there.
+    pub from: &'a [T],
 }
 
 impl<T, F: FnMut(Range<usize>, &mut [T])> Input<T> for Made<'_, T, F> {
@@ -52,6 +60,9 @@ impl<T, F: FnMut(Range<usize>, &mut [T])> Input<T> for Made<'_, T, F> {
     }
     fn get(&self) -> &[T] {
         self.to
+    }
+    fn sources(&self) -> [&[T]; 2] {
+        [self.from, self.to]
     }
 }
 
@@ -65,7 +76,7 @@ pub(super) struct Bands<'a, T> {
 }
 
 impl<T: Real> Bands<'_, T> {
-    /// q = gamma·L p + shift·p; see [`SheafOp::sweep`](super::SheafOp::sweep).
+    /// q = gamma·L p + shift·p; as the sweep of the products asks for it.
     #[inline]
     pub fn sweep(
         &self,
@@ -99,6 +110,10 @@ impl<T: Real> Bands<'_, T> {
             if k >= lag {
                 let agents = of(k - lag);
                 let part = states(&agents);
+                let next = states(&of((k + 1).min(bands - 1)));
+                let soon = input
+                    .sources()
+                    .map(|all| if k + 1 < bands && !all.is_empty() { &all[next.clone()] } else { &[] });
                 T::lift_band(LiftBand {
                     table: self.table,
                     slots: self.slots,
@@ -114,6 +129,7 @@ impl<T: Real> Bands<'_, T> {
                     s,
                     keep,
                     q,
+                    soon,
                 });
                 after(part.clone(), &input.get()[part.clone()], &q[part]);
             }

@@ -8,48 +8,31 @@ use std::ops::Range;
 use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
-use crate::error::check_len;
+use crate::Real;
 use crate::linalg::vector::{dot, scale_shift};
-use crate::{Real, Result};
 
-/// A sheaf together with the restriction maps of one sample.
+/// The products of a sheaf with maps that fit it, on vectors whose lengths were checked before.
 #[derive(Clone, Copy, Debug)]
-pub struct SheafOp<'a, T> {
-    sheaf: &'a Sheaf,
-    maps: Maps<'a, T>,
+pub(crate) struct Products<'a, T> {
+    pub(super) sheaf: &'a Sheaf,
+    pub(super) maps: Maps<'a, T>,
 }
 
-impl<'a, T: Real> SheafOp<'a, T> {
-    /// Checks that the maps fit the sheaf.
-    pub fn new(sheaf: &'a Sheaf, maps: Maps<'a, T>) -> Result<Self> {
-        maps.validate(sheaf)?;
-        Ok(Self { sheaf, maps })
-    }
-
-    /// The shape.
-    pub fn sheaf(&self) -> &'a Sheaf {
-        self.sheaf
-    }
-
-    /// The maps.
-    pub fn maps(&self) -> &Maps<'a, T> {
-        &self.maps
-    }
-
+impl<'a, T: Real> Products<'a, T> {
     /// y = P z.
     #[inline]
-    pub fn project(&self, z: &[T], y: &mut [T]) {
+    pub(crate) fn project(&self, z: &[T], y: &mut [T]) {
         self.maps.project(self.sheaf, z, y);
     }
 
     /// g = Pᵀ s.
     #[inline]
-    pub fn lift(&self, s: &[T], g: &mut [T]) {
+    pub(crate) fn lift(&self, s: &[T], g: &mut [T]) {
         self.maps.lift(self.sheaf, s, g);
     }
 
     /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
-    pub fn exchange(&self, y: &[T], s: &mut [T]) {
+    pub(crate) fn exchange(&self, y: &[T], s: &mut [T]) {
         if y.is_empty() {
             return;
         }
@@ -62,7 +45,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// r = D y: the residual of every edge, `[edge_len]`.
-    pub fn difference(&self, y: &[T], r: &mut [T]) {
+    pub(crate) fn difference(&self, y: &[T], r: &mut [T]) {
         for e in self.sheaf.edges() {
             let n = e.dim as usize;
             let (a, b) = (&y[e.row_u as usize..][..n], &y[e.row_v as usize..][..n]);
@@ -73,7 +56,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// s = Dᵀ r. The adjoint of [`difference`](Self::difference).
-    pub fn spread(&self, r: &[T], s: &mut [T]) {
+    pub(crate) fn spread(&self, r: &[T], s: &mut [T]) {
         s.fill(T::ZERO);
         for e in self.sheaf.edges() {
             let n = e.dim as usize;
@@ -88,20 +71,20 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// r = F z; `rows` is scratch of `row_len`.
-    pub fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
+    pub(crate) fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
         self.project(z, rows);
         self.difference(rows, r);
     }
 
     /// g = Fᵀ r; `rows` is scratch of `row_len`.
-    pub fn coboundary_t(&self, r: &[T], g: &mut [T], rows: &mut [T]) {
+    pub(crate) fn coboundary_t(&self, r: &[T], g: &mut [T], rows: &mut [T]) {
         self.spread(r, rows);
         self.lift(rows, g);
     }
 
     /// g = L z. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
     #[inline]
-    pub fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
+    pub(crate) fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
         if let Some(grid) = self.banded() {
             return grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {});
         }
@@ -146,13 +129,13 @@ impl<'a, T: Real> SheafOp<'a, T> {
     }
 
     /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
-    pub fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+    pub(crate) fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.coboundary(z, r, rows);
         dot(r, r) * T::from_f64(0.5)
     }
 
     /// √(mean of the squared residuals + 1e-6), the published measure of agreement.
-    pub fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
+    pub(crate) fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.coboundary(z, r, rows);
         let count = T::from_f64(self.sheaf.edge_len().max(1) as f64);
         (dot(r, r) / count + T::from_f64(1e-6)).sqrt()
@@ -160,13 +143,8 @@ impl<'a, T: Real> SheafOp<'a, T> {
 
     /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
-    pub fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
-        d_maps.add_outers(self.sheaf, &self.maps, scale, 2, rows, states);
-    }
-
-    /// Checks the length of a state vector.
-    pub fn check_state(&self, place: &str, state: &[T]) -> Result<()> {
-        check_len(place, self.sheaf.state_len(), state.len())
+    pub(crate) fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
+        d_maps.outers(self.sheaf, &self.maps, scale, 2, rows, states);
     }
 }
 

@@ -96,12 +96,12 @@ impl AgentGraph {
     }
 
     /// A grid of `height × width` agents; the slot is the direction of the neighbour.
-    pub fn grid(height: usize, width: usize, connectivity: Connectivity) -> Self {
-        let edges = grid_edges(height, width, connectivity)
+    pub fn grid(height: usize, width: usize, connectivity: Connectivity) -> Result<Self> {
+        let edges = grid_edges(height, width, connectivity)?
             .into_iter()
             .map(|e| Edge { u: e.u, slot_u: e.slot_u.into(), v: e.v, slot_v: e.slot_v.into() })
             .collect();
-        Self { slots: vec![connectivity.slots(); height * width], edges }
+        Ok(Self { slots: vec![connectivity.slots(); height * width], edges })
     }
 
     /// The 27 agents of a Sudoku board: nine rows, nine columns, nine boxes, joined once for every cell they share
@@ -124,9 +124,9 @@ impl AgentGraph {
         self.slots.len()
     }
 
-    /// Number of slots of an agent.
+    /// Number of slots of an agent; 0 for one that does not exist.
     pub fn slots(&self, agent: usize) -> usize {
-        self.slots[agent]
+        self.slots.get(agent).copied().unwrap_or(0)
     }
 
     /// All edges.
@@ -135,7 +135,7 @@ impl AgentGraph {
     }
 }
 
-fn check_count(what: &str, count: usize) -> Result<()> {
+pub(super) fn check_count(what: &str, count: usize) -> Result<()> {
     if count <= MAX_SLOTS {
         return Ok(());
     }

@@ -11,6 +11,9 @@
 //! Agents are numbered row by row. The list goes through the agents in that order; each contributes its edges to
 //! neighbours with a larger number, E, S, SE, SW (4-way: E, S). Sums over edges follow this order.
 
+use super::graph::check_count;
+use crate::Result;
+
 /// Which neighbours an agent of a grid talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Connectivity {
@@ -53,13 +56,14 @@ pub struct GridEdge {
 
 /// All edges of a `height` × `width` grid of agents, in the order of the module's introduction.
 ///
-/// Agents are counted in `u32`; a grid that large would not fit in memory anyway.
-pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Vec<GridEdge> {
-    debug_assert!(height.saturating_mul(width) <= u32::MAX as usize);
+/// A grid of more than [`MAX_SLOTS`](super::MAX_SLOTS) slots is an error.
+pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Result<Vec<GridEdge>> {
+    check_count("slots", height.saturating_mul(width).saturating_mul(connectivity.slots()))?;
     let opposite = connectivity.slots() as u8 / 2;
     let outgoing = connectivity.outgoing();
     let mut edges = Vec::with_capacity(height * width * outgoing.len());
-    for row in 0..height {
+    // Rows without columns may be any number.
+    for row in 0..if width == 0 { 0 } else { height } {
         for column in 0..width {
             for &(slot, down, right) in outgoing {
                 let Some(to) = column.checked_add_signed(right) else { continue };
@@ -75,7 +79,7 @@ pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Ve
             }
         }
     }
-    edges
+    Ok(edges)
 }
 
 #[cfg(test)]
@@ -85,8 +89,8 @@ mod tests {
 
     #[test]
     fn a_nine_by_nine_grid_has_the_published_number_of_edges() {
-        assert_eq!(grid_edges(9, 9, Connectivity::Eight).len(), 272);
-        assert_eq!(grid_edges(9, 9, Connectivity::Four).len(), 144);
+        assert_eq!(grid_edges(9, 9, Connectivity::Eight).unwrap().len(), 272);
+        assert_eq!(grid_edges(9, 9, Connectivity::Four).unwrap().len(), 144);
     }
 
     #[test]
@@ -96,7 +100,7 @@ mod tests {
             for connectivity in [Connectivity::Four, Connectivity::Eight] {
                 let turn = 8 / connectivity.slots();
                 let at = |a: u32| ((a as usize / width) as i32, (a as usize % width) as i32);
-                for e in grid_edges(height, width, connectivity) {
+                for e in grid_edges(height, width, connectivity).unwrap() {
                     let (u, v) = (at(e.u), at(e.v));
                     let difference = (v.0 - u.0, v.1 - u.1);
                     assert_eq!(compass[e.slot_u as usize * turn], difference);
@@ -109,7 +113,7 @@ mod tests {
     #[test]
     fn each_slot_of_an_agent_is_used_once_and_every_neighbour_is_reached() {
         let (height, width) = (4, 7);
-        let edges = grid_edges(height, width, Connectivity::Eight);
+        let edges = grid_edges(height, width, Connectivity::Eight).unwrap();
         let mut used = HashSet::new();
         for e in &edges {
             assert!(used.insert((e.u, e.slot_u)) && used.insert((e.v, e.slot_v)));

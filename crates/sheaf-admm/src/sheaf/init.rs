@@ -1,12 +1,12 @@
-//! How restriction maps start.
+//! How restriction maps start. A map is `[rows, cols]`, as many rows as the slice holds.
 
 use crate::Real;
 use crate::rng::Stream;
 
 /// Rows orthonormal (columns, where there are more rows than columns): Gram–Schmidt on a normal matrix, twice for
-/// accuracy. `map` is `[rows, cols]`.
+/// accuracy. Numbers beyond the last whole row become 0.
 pub fn orthonormal<T: Real>(map: &mut [T], cols: usize, stream: &mut Stream) {
-    let rows = map.len() / cols;
+    let rows = map.len().checked_div(cols).unwrap_or(0);
     let (count, len) = (rows.min(cols), rows.max(cols));
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
     while basis.len() < count {
@@ -29,26 +29,29 @@ pub fn orthonormal<T: Real>(map: &mut [T], cols: usize, stream: &mut Stream) {
             map[r * cols + c] = T::from_f64(value);
         }
     }
+    map[rows * cols..].fill(T::ZERO);
 }
 
 /// Ones on the diagonal, zeros elsewhere.
 pub fn identity<T: Real>(map: &mut [T], cols: usize) {
     for (k, f) in map.iter_mut().enumerate() {
-        *f = if k / cols == k % cols { T::ONE } else { T::ZERO };
+        let on = cols > 0 && k / cols == k % cols;
+        *f = if on { T::ONE } else { T::ZERO };
     }
 }
 
 /// Uniform in ±√(6 / (rows + cols)).
 pub fn glorot<T: Real>(map: &mut [T], cols: usize, stream: &mut Stream) {
-    let limit = (6.0 / (map.len() / cols + cols) as f64).sqrt();
+    let rows = map.len().checked_div(cols).unwrap_or(0);
+    let limit = (6.0 / rows.saturating_add(cols).max(1) as f64).sqrt();
     map.iter_mut().for_each(|f| *f = T::from_f64((2.0 * stream.uniform() - 1.0) * limit));
 }
 
 /// The identity on block `block` of the stalk (columns `block·rows …`) plus normal noise of that deviation.
 pub fn soft_slice<T: Real>(map: &mut [T], cols: usize, block: usize, noise: f64, stream: &mut Stream) {
-    let rows = map.len() / cols;
+    let rows = map.len().checked_div(cols).unwrap_or(0);
     for (k, f) in map.iter_mut().enumerate() {
-        let on = k % cols == block * rows + k / cols;
+        let on = cols > 0 && k % cols == block.saturating_mul(rows).saturating_add(k / cols);
         *f = T::from_f64(f64::from(u8::from(on)) + noise * stream.normal());
     }
 }

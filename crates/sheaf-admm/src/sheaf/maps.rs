@@ -10,11 +10,11 @@
 //! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | any low-rank maps; the reference |
 //! | [`Maps::Packed`] | the same on one base, without gates, packed for its kernels | MNIST |
 //!
-//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding must be
-//! zero, as [`Sheaf::pack_stack`](super::Sheaf::pack_stack) and [`compose_low_rank`] leave it.
+//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding may hold
+//! anything: no product reads it.
 
-use super::{PackedLowRank, Sheaf, Uniform, pad};
-use crate::error::check_len;
+use super::{PackedLowRank, Sheaf, Uniform};
+use crate::error::{check_finite, check_len};
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::stack::{BAND, Table};
 use crate::{Error, ErrorKind, Real, Result};
@@ -90,6 +90,32 @@ impl<T: Real> Maps<'_, T> {
         }
     }
 
+    /// Checks that every number of the maps is finite. One pass over them; padding does not count.
+    pub fn check_finite(&self, sheaf: &Sheaf) -> Result<()> {
+        match self {
+            Self::Shared(stacks) | Self::Table { stacks, .. } => {
+                let Uniform { d_e, slots, ld, .. } = need_uniform(sheaf)?;
+                check_columns(stacks, ld, slots * d_e, 0)
+            }
+            Self::PerAgent(stacks) => (0..sheaf.agents()).try_for_each(|i| {
+                let (start, end) = (sheaf.stack_offsets[i], sheaf.stack_offsets[i + 1]);
+                let (ld, used) = (sheaf.row_offsets[i + 1] - sheaf.row_offsets[i], sheaf.slot_rows(i));
+                check_columns(&stacks[start..end], ld, used.last().copied().unwrap_or(0), start)
+            }),
+            Self::LowRank(low) => {
+                check_finite("base maps", low.base)?;
+                check_finite("factors A", low.a)?;
+                check_finite("factors B", low.b)?;
+                check_finite("scale of low-rank maps", &[low.scale])?;
+                check_finite("gates", low.gate.unwrap_or_default())
+            }
+            Self::Packed(low) => {
+                check_finite("packed base", low.base)?;
+                check_finite("packed views", low.views)
+            }
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Shared(_) => "shared",
@@ -101,14 +127,13 @@ impl<T: Real> Maps<'_, T> {
     }
 
     /// y_i = F_i z_i for every agent. Overwrites `y`.
-    pub fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
+    pub(super) fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
         if sheaf.row_len() == 0 {
             return;
         }
         match self {
             Self::Shared(stack) => {
-                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-                let n = sheaf.agents();
+                let (Uniform { d_v, ld, .. }, n) = (valid_uniform(sheaf), sheaf.agents());
                 gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
             }
             Self::Table { stacks, index, order, .. } => {
@@ -125,16 +150,17 @@ impl<T: Real> Maps<'_, T> {
     }
 
     /// g_i = F_iᵀ s_i for every agent. Overwrites `g`. The adjoint of [`project`](Self::project).
-    pub fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
+    pub(super) fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
         if sheaf.row_len() == 0 {
             g.fill(T::ZERO);
             return;
         }
         match self {
             Self::Shared(stack) => {
-                let Uniform { d_v, ld, .. } = sheaf.uniform.expect("validated");
-                let n = sheaf.agents();
-                gemm(g, Mat::new(s, n, ld), Mat::new(stack, d_v, ld).t(), T::ONE, T::ZERO);
+                let (Uniform { d_v, d_e, slots, ld }, n) = (valid_uniform(sheaf), sheaf.agents());
+                let (s, stack) =
+                    (Mat::strided(s, n, slots * d_e, ld), Mat::strided(stack, d_v, slots * d_e, ld));
+                gemm(g, s, stack.t(), T::ONE, T::ZERO);
             }
             Self::Table { stacks, index, .. } => T::lift_table(table(sheaf, index, &[]), stacks, s, g),
             Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
@@ -150,6 +176,17 @@ impl<T: Real> Maps<'_, T> {
     }
 }
 
+/// Checks the used rows of every column; `start` is where the columns start in what errors call the stacks.
+fn check_columns<T: Real>(stacks: &[T], ld: usize, used: usize, start: usize) -> Result<()> {
+    for (column, rows) in stacks.chunks_exact(ld.max(1)).enumerate() {
+        if let Some(row) = rows[..used.min(ld)].iter().position(|f| !f.is_finite()) {
+            let place = format!("stacks[{}]", start + column * ld + row);
+            return Err(Error::new(ErrorKind::NotFinite, place, "a finite number", rows[row]));
+        }
+    }
+    Ok(())
+}
+
 /// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes. An agent
 /// without edges has no rows, which the kernels do not take.
 pub(super) fn each_agent(
@@ -159,15 +196,23 @@ pub(super) fn each_agent(
     for i in 0..sheaf.agents() {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
-        let one = Table { d_v: states.len(), ld: rows.len(), rows: rows.len(), index: &[0], order: &[] };
+        let used = sheaf.slot_rows(i).last().copied().unwrap_or(0);
+        let one = Table { d_v: states.len(), ld: rows.len(), rows: used, index: &[0], order: &[] };
         f(one, sheaf.stack_offsets[i]..sheaf.stack_offsets[i + 1], states, rows);
     }
 }
 
 /// The kernel's view of a uniform sheaf.
 pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Table<'a> {
-    let Uniform { d_v, d_e, slots, ld } = sheaf.uniform.expect("validated");
+    let Uniform { d_v, d_e, slots, ld } = valid_uniform(sheaf);
     Table { d_v, ld, rows: slots * d_e, index, order }
+}
+
+/// The sizes of a sheaf that was found uniform when the maps were checked.
+#[inline]
+pub(super) fn valid_uniform(sheaf: &Sheaf) -> Uniform {
+    debug_assert!(sheaf.uniform.is_some(), "checked with the maps");
+    sheaf.uniform.unwrap_or(Uniform { d_v: 1, d_e: 0, slots: 0, ld: 1 })
 }
 
 pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
@@ -212,6 +257,25 @@ pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) ->
 
 impl<T: Real> LowRank<'_, T> {
     fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+        if self.rank == 0 {
+            return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
+                .hint("use Maps::Shared for maps without an update"));
+        }
+        let (_, views) = self.check_sizes(sheaf)?;
+        check_index(self.index, sheaf.agents(), views)
+    }
+
+    /// Checks that there are dense stacks for as many views as there are factors; of rank 0, for any number.
+    pub(super) fn check_stacks(&self, sheaf: &Sheaf, stacks: usize) -> Result<Uniform> {
+        let (u, views) = self.check_sizes(sheaf)?;
+        let one = u.d_v * u.ld;
+        let wanted = views.or(stacks.checked_div(one)).unwrap_or(0).saturating_mul(one);
+        check_len("stacks of low-rank maps", wanted, stacks)?;
+        Ok(u)
+    }
+
+    /// Checks all but the index; returns the sizes of the sheaf and how many views there are (none: any number).
+    fn check_sizes(&self, sheaf: &Sheaf) -> Result<(Uniform, Option<usize>)> {
         let u = need_uniform(sheaf)?;
         let one = u.d_e * u.d_v;
         if self.base.len() != one && self.base.len() != u.slots * one {
@@ -222,19 +286,16 @@ impl<T: Real> LowRank<'_, T> {
                 self.base.len(),
             ));
         }
-        if self.rank == 0 {
-            return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
-                .hint("use Maps::Shared for maps without an update"));
-        }
-        let per_view = u.slots * u.d_e * self.rank;
+        // Saturating: a rank of any size is refused by the lengths below.
+        let per_view = (u.slots * u.d_e).saturating_mul(self.rank);
         let counted = count_views(self.a.len(), per_view);
         let views = counted.unwrap_or(0);
         check_len("factors A", views * per_view, self.a.len())?;
-        check_len("factors B", views * u.slots * u.d_v * self.rank, self.b.len())?;
+        check_len("factors B", (views * u.slots * u.d_v).saturating_mul(self.rank), self.b.len())?;
         if let Some(gate) = self.gate {
             check_len("gates", views * u.slots, gate.len())?;
         }
-        check_index(self.index, sheaf.agents(), counted)
+        Ok((u, counted))
     }
 
     /// (base map, A, B, factor) of a slot of a view.
@@ -245,11 +306,11 @@ impl<T: Real> LowRank<'_, T> {
         let k = view * u.slots + slot;
         let a = &self.a[k * u.d_e * self.rank..][..u.d_e * self.rank];
         let b = &self.b[k * u.d_v * self.rank..][..u.d_v * self.rank];
-        (base, a, b, self.gate.map_or(self.scale, |g| g[k] * self.scale))
+        (base, a, b, self.gate.and_then(|g| g.get(k)).map_or(self.scale, |&g| g * self.scale))
     }
 
     fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
-        let u = sheaf.uniform.expect("validated");
+        let u = valid_uniform(sheaf);
         for ((&view, z), y) in self.index.iter().zip(z.chunks_exact(u.d_v)).zip(y.chunks_exact_mut(u.ld)) {
             for slot in 0..u.slots {
                 let (base, a, b, factor) = self.slot(u, view as usize, slot);
@@ -269,7 +330,7 @@ impl<T: Real> LowRank<'_, T> {
     }
 
     fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
-        let u = sheaf.uniform.expect("validated");
+        let u = valid_uniform(sheaf);
         for ((&view, s), g) in self.index.iter().zip(s.chunks_exact(u.ld)).zip(g.chunks_exact_mut(u.d_v)) {
             g.fill(T::ZERO);
             for slot in 0..u.slots {
@@ -286,88 +347,6 @@ impl<T: Real> LowRank<'_, T> {
                         *g += factor * b[k] * c;
                     }
                 }
-            }
-        }
-    }
-}
-
-/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`].
-/// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
-pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) {
-    let u = sheaf.uniform.expect("uniform sheaf");
-    for (view, stack) in stacks.chunks_exact_mut(u.d_v * u.ld).enumerate() {
-        stack.fill(T::ZERO);
-        for slot in 0..u.slots {
-            let (base, a, b, factor) = low.slot(u, view, slot);
-            for j in 0..u.d_v {
-                let b = &b[j * low.rank..][..low.rank];
-                for r in 0..u.d_e {
-                    let a = &a[r * low.rank..][..low.rank];
-                    let update: T = a.iter().zip(b).map(|(&a, &b)| a * b).sum();
-                    stack[j * u.ld + slot * u.d_e + r] = base[r * u.d_v + j] + factor * update;
-                }
-            }
-        }
-    }
-}
-
-/// Adjoint of [`compose_low_rank`]: adds the gradients of base, factors and gates.
-pub fn compose_low_rank_vjp<T: Real>(
-    sheaf: &Sheaf,
-    low: &LowRank<'_, T>,
-    d_stacks: &[T],
-    grad: &mut super::LowRankGrad<'_, T>,
-) {
-    let u = sheaf.uniform.expect("uniform sheaf");
-    let one = u.d_e * u.d_v;
-    for (view, d_stack) in d_stacks.chunks_exact(u.d_v * u.ld).enumerate() {
-        for slot in 0..u.slots {
-            let (_, a, b, factor) = low.slot(u, view, slot);
-            let k = view * u.slots + slot;
-            let d_a = &mut grad.a[k * u.d_e * low.rank..][..u.d_e * low.rank];
-            let d_b = &mut grad.b[k * u.d_v * low.rank..][..u.d_v * low.rank];
-            let base_start = if low.base.len() == one { 0 } else { slot * one };
-            let mut d_factor = T::ZERO;
-            for j in 0..u.d_v {
-                for r in 0..u.d_e {
-                    let d = d_stack[j * u.ld + slot * u.d_e + r];
-                    grad.base[base_start + r * u.d_v + j] += d;
-                    for t in 0..low.rank {
-                        let (a, b) = (a[r * low.rank + t], b[j * low.rank + t]);
-                        d_a[r * low.rank + t] += factor * d * b;
-                        d_b[j * low.rank + t] += factor * d * a;
-                        d_factor += d * a * b;
-                    }
-                }
-            }
-            if let Some(gate) = grad.gate.as_deref_mut() {
-                gate[k] += d_factor * low.scale;
-            }
-        }
-    }
-}
-
-impl Sheaf {
-    /// Packs agent-style maps `[slots, d_e, d_v]` (rows of all slots, row-major) of one agent into a stack
-    /// `[d_v, ld]`; the padding becomes zero.
-    pub fn pack_stack<T: Real>(rows: &[T], d_v: usize, stack: &mut [T]) {
-        let count = rows.len() / d_v;
-        let ld = pad(count);
-        stack[..d_v * ld].fill(T::ZERO);
-        for (r, row) in rows.chunks_exact(d_v).enumerate() {
-            for (j, &f) in row.iter().enumerate() {
-                stack[j * ld + r] = f;
-            }
-        }
-    }
-
-    /// Adds a stack's gradient `[d_v, ld]` to maps `[slots, d_e, d_v]`; the adjoint of
-    /// [`pack_stack`](Self::pack_stack).
-    pub fn unpack_stack_add<T: Real>(stack: &[T], d_v: usize, rows: &mut [T]) {
-        let ld = pad(rows.len() / d_v);
-        for (r, row) in rows.chunks_exact_mut(d_v).enumerate() {
-            for (j, f) in row.iter_mut().enumerate() {
-                *f += stack[j * ld + r];
             }
         }
     }

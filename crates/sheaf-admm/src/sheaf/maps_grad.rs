@@ -3,7 +3,7 @@
 //! Both products of a map have rank-one adjoints: y = F z gives dF += d_y zᵀ, g = Fᵀ s gives dF += s d_gᵀ. So one
 //! primitive serves every solver: add outer products of row vectors with state vectors, agent by agent.
 
-use super::maps::{LowRank, Maps, each_agent, table};
+use super::maps::{LowRank, Maps, each_agent, table, valid_uniform};
 use super::{Sheaf, Uniform};
 use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
@@ -21,6 +21,20 @@ pub struct LowRankGrad<'a, T> {
     pub b: &'a mut [T],
     /// Like `LowRank::gate`.
     pub gate: Option<&'a mut [T]>,
+}
+
+impl<T: Real> LowRankGrad<'_, T> {
+    /// Checks that this is the gradient of maps like these.
+    pub(super) fn validate(&self, low: &LowRank<'_, T>) -> Result<()> {
+        check_len("gradient of the base maps", low.base.len(), self.base.len())?;
+        check_len("gradient of factors A", low.a.len(), self.a.len())?;
+        check_len("gradient of factors B", low.b.len(), self.b.len())?;
+        match (&self.gate, low.gate) {
+            (Some(d), Some(gate)) => check_len("gradient of gates", gate.len(), d.len()),
+            (Some(d), None) => check_len("gradient of gates", 0, d.len()),
+            (None, _) => Ok(()),
+        }
+    }
 }
 
 /// Gradients of [`Maps`], the same kind and layout, all added to.
@@ -55,16 +69,7 @@ impl<T: Real> MapsGrad<'_, T> {
             (Self::PerAgent(d), Maps::PerAgent(_)) => {
                 check_len("gradient of the stacks", sheaf.stack_len(), d.len())
             }
-            (Self::LowRank(d), Maps::LowRank(low)) => {
-                check_len("gradient of the base maps", low.base.len(), d.base.len())?;
-                check_len("gradient of factors A", low.a.len(), d.a.len())?;
-                check_len("gradient of factors B", low.b.len(), d.b.len())?;
-                match (&d.gate, low.gate) {
-                    (Some(d), Some(gate)) => check_len("gradient of gates", gate.len(), d.len()),
-                    (Some(d), None) => check_len("gradient of gates", 0, d.len()),
-                    (None, _) => Ok(()),
-                }
-            }
+            (Self::LowRank(d), Maps::LowRank(low)) => d.validate(low),
             (Self::Packed(d), Maps::Packed(low)) => {
                 let one = sheaf.as_uniform().map_or(0, |u| u.d_v * u.ld);
                 check_len("gradient of the stacks", low.agents.views().len() * one, d.len())
@@ -85,8 +90,26 @@ impl<T: Real> MapsGrad<'_, T> {
     }
 
     /// dF_i += scale·Σ_t rows_t,i · state_t,iᵀ over `terms` terms, `rows` `[terms, row_len]` and `states`
-    /// `[terms, state_len]` contiguous.
+    /// `[terms, state_len]` contiguous. The maps are those the gradient belongs to.
     pub fn add_outers(
+        &mut self,
+        sheaf: &Sheaf,
+        maps: &Maps<'_, T>,
+        scale: T,
+        terms: usize,
+        rows: &[T],
+        states: &[T],
+    ) -> Result<()> {
+        maps.validate(sheaf)?;
+        self.validate(sheaf, maps)?;
+        check_len("gradient of maps: rows", terms.saturating_mul(sheaf.row_len()), rows.len())?;
+        check_len("gradient of maps: states", terms.saturating_mul(sheaf.state_len()), states.len())?;
+        self.outers(sheaf, maps, scale, terms, rows, states);
+        Ok(())
+    }
+
+    /// The same on vectors whose lengths were checked before.
+    pub(crate) fn outers(
         &mut self,
         sheaf: &Sheaf,
         maps: &Maps<'_, T>,
@@ -102,7 +125,7 @@ impl<T: Real> MapsGrad<'_, T> {
         match (self, maps) {
             (Self::None, _) => {}
             (Self::Shared(d_stack), Maps::Shared(_)) => {
-                let Uniform { d_v, ld, .. } = sheaf.as_uniform().expect("validated");
+                let Uniform { d_v, ld, .. } = valid_uniform(sheaf);
                 let n = terms * sheaf.agents();
                 gemm(d_stack, Mat::new(states, n, d_v).t(), Mat::new(rows, n, ld), scale, T::ONE);
             }
@@ -132,7 +155,7 @@ impl<T: Real> MapsGrad<'_, T> {
             (Self::Packed(d_stacks), Maps::Packed(low)) => {
                 low.add_outers(sheaf, d_stacks, scale, terms, rows, states);
             }
-            _ => unreachable!("the gradient has the kind of its maps"),
+            _ => debug_assert!(false, "the gradient has the kind of its maps"),
         }
     }
 }
@@ -155,7 +178,7 @@ impl<T: Real> MapsGrad<'_, T> {
 
 impl<T: Real> LowRank<'_, T> {
     fn add_outer(&self, sheaf: &Sheaf, scale: T, rows: &[T], states: &[T], grad: &mut LowRankGrad<'_, T>) {
-        let u = sheaf.as_uniform().expect("validated");
+        let u = valid_uniform(sheaf);
         let one = u.d_e * u.d_v;
         for (i, &view) in self.index.iter().enumerate() {
             let z = &states[i * u.d_v..][..u.d_v];
@@ -184,8 +207,8 @@ impl<T: Real> LowRank<'_, T> {
                     }
                     d_factor += bz * ay;
                 }
-                if let Some(gate) = grad.gate.as_deref_mut() {
-                    gate[k] += scale * self.scale * d_factor;
+                if let Some(gate) = grad.gate.as_deref_mut().and_then(|gates| gates.get_mut(k)) {
+                    *gate += scale * self.scale * d_factor;
                 }
             }
         }

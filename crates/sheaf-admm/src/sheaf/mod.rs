@@ -12,19 +12,22 @@
 
 mod bands;
 mod coboundary;
+mod compose;
 mod graph;
 pub mod grid;
 pub mod init;
 mod maps;
 mod maps_grad;
+mod operator;
 mod packed;
 
 pub(crate) use bands::{Given, Made};
-pub use coboundary::SheafOp;
+pub use compose::{compose_low_rank, compose_low_rank_vjp};
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
-pub use maps::{LowRank, Maps, compose_low_rank, compose_low_rank_vjp};
+pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
+pub use operator::SheafOp;
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
 use crate::linalg::exchange::{Partners, SlotRows};
@@ -223,9 +226,10 @@ impl Sheaf {
         self.stack_offsets[self.agents()]
     }
 
-    /// Row offsets of an agent's slots within its own rows; one more entry than slots.
+    /// Row offsets of an agent's slots within its own rows; one more entry than slots. Empty for an agent that does
+    /// not exist.
     pub fn slot_rows(&self, agent: usize) -> &[usize] {
-        &self.slot_rows[agent]
+        self.slot_rows.get(agent).map_or(&[], Vec::as_slice)
     }
 
     /// The common sizes, when all agents are alike.

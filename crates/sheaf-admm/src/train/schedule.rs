@@ -66,7 +66,8 @@ impl Schedule {
         if done < self.warmup {
             return self.peak * (done as f64 / self.warmup as f64);
         }
-        let fraction = |end: u64| ((done - self.warmup) as f64 / (end - self.warmup) as f64).min(1.0);
+        let fraction =
+            |end: u64| ((done - self.warmup) as f64 / end.saturating_sub(self.warmup).max(1) as f64).min(1.0);
         match self.decay {
             Decay::None => self.peak,
             Decay::Linear { end, floor } => self.peak + (floor - self.peak) * fraction(end),

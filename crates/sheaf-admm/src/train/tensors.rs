@@ -38,6 +38,7 @@ pub(crate) fn encode(
     groups: &[(&str, &[f32])], // each [layout.len()]
     precision: Precision,
 ) -> Result<Vec<u8>> {
+    layout.check()?;
     let (width, dtype) = match precision {
         Precision::F32 => (4, "F32"),
         Precision::F16 => (2, "F16"),
@@ -174,6 +175,7 @@ impl TensorFile {
 
     /// One flat vector per prefix: every tensor of the layout must be there, and no other may be.
     pub fn groups(&self, layout: &ParamLayout, prefixes: &[&str], types: &[Dtype]) -> Result<Vec<Vec<f32>>> {
+        layout.check()?;
         let known: std::collections::BTreeSet<String> = prefixes
             .iter()
             .flat_map(|prefix| layout.entries().iter().map(move |e| format!("{prefix}{}", e.name)))

@@ -63,6 +63,7 @@ pub fn train(
     stop: &AtomicBool,
 ) -> Result<Outcome> {
     run.options.check()?;
+    model.layout().check()?;
     let (dir, at) = if run.resume { resume(model, run)? } else { start(model, run)? };
     let mut session = Session::open(model, run, observer, dir, at)?;
     while session.step() < run.options.steps {

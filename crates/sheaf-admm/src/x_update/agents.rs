@@ -14,6 +14,7 @@ pub(super) struct Agents<'a> {
 
 impl<'a> Agents<'a> {
     /// All agents of a problem. Offsets that go backwards or are missing are an error.
+    #[inline]
     pub fn new(offsets: &'a [usize]) -> Result<Self> {
         let ordered = offsets.windows(2).all(|w| w[0] <= w[1]);
         if offsets.first() != Some(&0) || !ordered {
@@ -25,13 +26,6 @@ impl<'a> Agents<'a> {
             ));
         }
         Ok(Self { offsets, first: 0 })
-    }
-
-    /// The same without the check, for offsets that a validated problem was built with.
-    #[inline]
-    pub fn trusted(offsets: &'a [usize]) -> Self {
-        debug_assert!(Self::new(offsets).is_ok());
-        Self { offsets, first: 0 }
     }
 
     /// The run that holds agent `i` alone.

@@ -27,12 +27,13 @@ impl<'a, T: Real> Curvature<'a, T> {
     pub(super) fn block_len(&self, d: usize) -> usize {
         match self {
             Self::Diagonal(_) => d,
-            Self::Dense(_) => d * d,
+            Self::Dense(_) => d.saturating_mul(d),
         }
     }
 
     pub(super) fn check_sizes(&self, place: &str, agents: Agents<'_>) -> Result<()> {
-        check_len(place, agents.dims().map(|d| self.block_len(d)).sum(), self.entries().len())
+        let entries = agents.dims().fold(0, |sum: usize, d| sum.saturating_add(self.block_len(d)));
+        check_len(place, entries, self.entries().len())
     }
 
     /// Finite, symmetric up to rounding, positive semidefinite up to rounding. Allocates.

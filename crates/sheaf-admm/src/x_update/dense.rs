@@ -65,7 +65,7 @@ impl<'a, T: Real> Dense<'a, T> {
 
     /// The factors, then λ of one agent.
     pub(super) fn scratch_len(&self, agents: Agents<'_>) -> usize {
-        self.quad.len() + agents.max_dim()
+        self.quad.len().saturating_add(agents.max_dim())
     }
 
     pub(super) fn prepare(&self, agents: Agents<'_>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {

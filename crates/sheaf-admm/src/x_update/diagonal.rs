@@ -103,7 +103,7 @@ impl<'a, T: Real> Diagonal<'a, T> {
 
     /// Prepared coefficients, then h.
     pub(super) fn scratch_len(&self, agents: Agents<'_>) -> usize {
-        (Coefs::<T>::ARRAYS + 1) * agents.width()
+        agents.width().saturating_mul(Coefs::<T>::ARRAYS + 1)
     }
 
     pub(super) fn prepare(&self, agents: Agents<'_>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {

@@ -84,19 +84,18 @@ struct Prepared<'s, T> {
 impl<'a, T: Real> Equality<'a, T> {
     pub(super) fn check_sizes(&self, agents: Agents<'_>) -> Result<()> {
         check_len("equality.rows", agents.count(), self.rows.len())?;
-        self.quad.check_sizes("equality.quad", agents)?;
-        check_len("equality.q", agents.width(), self.q.len())?;
-        check_len("equality.a", agents.dims().zip(self.rows).map(|(d, m)| d * m).sum(), self.a.len())?;
-        check_len("equality.b", self.rows.iter().sum(), self.b.len())?;
-        match agents.dims().zip(self.rows).position(|(d, &m)| m > d) {
-            None => Ok(()),
-            Some(i) => Err(Error::new(
+        if let Some(i) = agents.dims().zip(self.rows).position(|(d, &m)| m > d) {
+            return Err(Error::new(
                 ErrorKind::Shape,
                 format!("equality.rows of agent {}", agents.name(i)),
                 format_args!("at most {} independent equalities", agents.dim(i)),
                 self.rows[i],
-            )),
+            ));
         }
+        self.quad.check_sizes("equality.quad", agents)?;
+        check_len("equality.q", agents.width(), self.q.len())?;
+        check_len("equality.a", agents.dims().zip(self.rows).map(|(d, m)| d * m).sum(), self.a.len())?;
+        check_len("equality.b", self.rows.iter().sum(), self.b.len())
     }
 
     pub(super) fn validate(&self, agents: Agents<'_>) -> Result<()> {
@@ -108,11 +107,16 @@ impl<'a, T: Real> Equality<'a, T> {
 
     pub(super) fn scratch_len(&self, agents: Agents<'_>) -> usize {
         let most = self.rows.iter().max().copied().unwrap_or(0);
-        self.quad.entries().len() + self.a.len() + self.schur_len() + agents.max_dim() + 2 * most
+        // Rows of any size may come here before they are refused.
+        let fixed = self.quad.entries().len() + self.a.len();
+        fixed
+            .saturating_add(agents.max_dim())
+            .saturating_add(self.schur_len())
+            .saturating_add(most.saturating_mul(2))
     }
 
     fn schur_len(&self) -> usize {
-        self.rows.iter().map(|m| m * m).sum()
+        self.rows.iter().fold(0, |sum: usize, &m| sum.saturating_add(m.saturating_mul(m)))
     }
 
     fn split<'s>(&self, scratch: &'s mut [T]) -> Prepared<'s, T> {

@@ -13,7 +13,6 @@
 //!
 //! The diagonal family does it in one pass over memory; the others in three.
 
-use super::agents::Agents;
 use super::{Objective, ObjectiveGrad, Penalty};
 use crate::error::check_len;
 use crate::{Real, Result};
@@ -31,11 +30,11 @@ impl<T: Real> Objective<'_, T> {
         w: &mut [T],
         scratch: &mut [T],
     ) -> Result<()> {
-        let n = self.check_scratch(offsets, scratch)?;
+        let agents = self.check(offsets, rho, scratch)?;
+        let n = agents.width();
         for (name, len) in [("z", z.len()), ("u", u.len()), ("x", x.len()), ("w", w.len())] {
             check_len(name, n, len)?;
         }
-        let agents = Agents::trusted(offsets);
         if let Self::Diagonal(f) = self {
             f.prox_fused(agents, z, u, relax, x, w, scratch);
             return Ok(());
@@ -73,8 +72,8 @@ impl<T: Real> Objective<'_, T> {
         grad: &mut ObjectiveGrad<'_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        let n = self.check_scratch(offsets, scratch)?;
-        let agents = Agents::trusted(offsets);
+        let agents = self.check(offsets, rho, scratch)?;
+        let n = agents.width();
         let states = [z.len(), u.len(), x.len(), d_x.len(), d_w.len(), d_z.len(), d_u.len()];
         states.iter().try_for_each(|&len| check_len("x-update: a state or its gradient", n, len))?;
         check_len("x-update: gradient of rho", rho.grad_len(agents.count()), d_rho.len())?;

@@ -136,10 +136,13 @@ impl<T: Real> Objective<'_, T> {
         }
     }
 
-    /// How many numbers of scratch `prepare`, `prox` and `vjp` share.
+    /// How many numbers of scratch `prepare`, `prox` and `vjp` share; 0 for offsets that they will refuse.
     pub fn scratch_len(&self, offsets: &[usize]) -> usize {
-        let agents = Agents::trusted(offsets);
-        self.own_scratch_len(agents) + SPARE * agents.width()
+        Agents::new(offsets).map_or(0, |agents| self.whole_scratch_len(agents))
+    }
+
+    fn whole_scratch_len(&self, agents: Agents<'_>) -> usize {
+        self.own_scratch_len(agents).saturating_add(agents.width().saturating_mul(SPARE))
     }
 
     fn own_scratch_len(&self, agents: Agents<'_>) -> usize {
@@ -149,17 +152,16 @@ impl<T: Real> Objective<'_, T> {
             Self::Dense(f) => f.scratch_len(agents),
             Self::Equality(f) => f.scratch_len(agents),
             Self::Mixed(each) => {
-                each.iter().enumerate().map(|(i, f)| f.own_scratch_len(agents.only(i))).sum()
+                let owned = each.iter().zip(0..agents.count());
+                owned.fold(0, |sum: usize, (f, i)| sum.saturating_add(f.own_scratch_len(agents.only(i))))
             }
         }
     }
 
     /// Fills the scratch with what all iterations at these penalties share.
     pub fn prepare(&self, offsets: &[usize], rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
-        let agents = Agents::new(offsets)?;
+        let agents = self.check(offsets, rho, scratch)?;
         rho.validate(agents.count())?;
-        self.check_scratch(offsets, scratch)?;
-        self.check_sizes(agents)?;
         self.prepare_at(agents, rho, scratch)
     }
 
@@ -184,10 +186,10 @@ impl<T: Real> Objective<'_, T> {
         x: &mut [T],
         scratch: &mut [T],
     ) -> Result<()> {
-        let n = self.check_scratch(offsets, scratch)?;
-        check_len("x-update: v", n, v.len())?;
-        check_len("x-update: x", n, x.len())?;
-        self.prox_at(Agents::trusted(offsets), rho, v, x, scratch)
+        let agents = self.check(offsets, rho, scratch)?;
+        check_len("x-update: v", agents.width(), v.len())?;
+        check_len("x-update: x", agents.width(), x.len())?;
+        self.prox_at(agents, rho, v, x, scratch)
     }
 
     fn prox_at(
@@ -229,12 +231,12 @@ impl<T: Real> Objective<'_, T> {
         grad: &mut ObjectiveGrad<'_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        let n = self.check_scratch(offsets, scratch)?;
+        let agents = self.check(offsets, rho, scratch)?;
+        let n = agents.width();
         check_len("x-update: v", n, v.len())?;
         check_len("x-update: x", n, x.len())?;
         check_len("x-update: gradient of x", n, d_x.len())?;
         check_len("x-update: gradient of v", n, d_v.len())?;
-        let agents = Agents::trusted(offsets);
         check_len("x-update: gradient of rho", rho.grad_len(agents.count()), d_rho.len())?;
         self.vjp_at(agents, rho, v, x, d_x, d_v, d_rho, grad, scratch)
     }
@@ -290,8 +292,11 @@ impl<T: Real> Objective<'_, T> {
     }
 
     /// f(x), summed over agents. Constraints are not counted: it is the value of a feasible point.
-    pub fn value(&self, offsets: &[usize], x: &[T]) -> T {
-        self.value_at(Agents::trusted(offsets), x)
+    pub fn value(&self, offsets: &[usize], x: &[T]) -> Result<T> {
+        let agents = Agents::new(offsets)?;
+        self.check_sizes(agents)?;
+        check_len("x-update: x", agents.width(), x.len())?;
+        Ok(self.value_at(agents, x))
     }
 
     fn value_at(&self, agents: Agents<'_>, x: &[T]) -> T {
@@ -308,18 +313,18 @@ impl<T: Real> Objective<'_, T> {
         }
     }
 
-    /// Checks the scratch and returns the width of the state.
-    fn check_scratch(&self, offsets: &[usize], scratch: &[T]) -> Result<usize> {
-        let Some(&width) = offsets.last() else {
-            return Err(Error::new(ErrorKind::Shape, "offsets", "agents + 1 offsets", "none"));
-        };
-        let needed = self.scratch_len(offsets);
+    /// Checks that offsets, parameters, penalties and scratch belong together. Cheap: it runs in every iteration.
+    fn check<'o>(&self, offsets: &'o [usize], rho: &Penalty<'_, T>, scratch: &[T]) -> Result<Agents<'o>> {
+        let agents = Agents::new(offsets)?;
+        self.check_sizes(agents)?;
+        rho.check_count(agents.count())?;
+        let needed = self.whole_scratch_len(agents);
         if scratch.len() < needed {
             let expected = format_args!("at least {needed} numbers").to_string();
             return Err(Error::new(ErrorKind::Shape, "x-update scratch", expected, scratch.len())
                 .hint("size it with Objective::scratch_len"));
         }
-        Ok(width)
+        Ok(agents)
     }
 
     fn name(&self) -> &'static str {

@@ -39,12 +39,20 @@ impl<'a, T: Real> Penalty<'a, T> {
         }
     }
 
+    /// Checks the count alone.
+    pub(crate) fn check_count(&self, agents: usize) -> Result<()> {
+        match self {
+            Self::Scalar(_) => Ok(()),
+            Self::PerAgent(rho) => check_len("rho", agents, rho.len()),
+        }
+    }
+
     /// Checks the count and that every penalty is finite and positive.
     pub fn validate(&self, agents: usize) -> Result<()> {
         match self {
             Self::Scalar(rho) => check_positive("rho", rho.to_f64()),
             Self::PerAgent(rho) => {
-                check_len("rho", agents, rho.len())?;
+                self.check_count(agents)?;
                 // The name is only made for the one that is wrong: this runs before every solve.
                 match rho.iter().position(|r| !r.is_finite() || *r <= T::ZERO) {
                     None => Ok(()),

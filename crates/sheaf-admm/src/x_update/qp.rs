@@ -110,11 +110,14 @@ impl<'a, T: Real> Qp<'a, T> {
         let count = |rows: &[usize]| if rows.is_empty() { 0 } else { agents.count() };
         check_len("qp.eq_rows", count(self.eq_rows), self.eq_rows.len())?;
         check_len("qp.in_rows", count(self.in_rows), self.in_rows.len())?;
-        let entries = |rows: &[usize]| agents.dims().zip(rows).map(|(d, m)| d * m).sum();
+        // Saturating: no array is as long as a sum that does not fit.
+        let sum = |terms: &mut dyn Iterator<Item = usize>| terms.fold(0, usize::saturating_add);
+        let total = |rows: &[usize]| sum(&mut rows.iter().copied());
+        let entries = |rows: &[usize]| sum(&mut agents.dims().zip(rows).map(|(d, m)| d.saturating_mul(*m)));
         check_len("qp.a", entries(self.eq_rows), self.a.len())?;
-        check_len("qp.b", self.eq_rows.iter().sum(), self.b.len())?;
+        check_len("qp.b", total(self.eq_rows), self.b.len())?;
         check_len("qp.g", entries(self.in_rows), self.g.len())?;
-        check_len("qp.h", self.in_rows.iter().sum(), self.h.len())?;
+        check_len("qp.h", total(self.in_rows), self.h.len())?;
         self.lo.map_or(Ok(()), |b| b.check_len("qp.lo", n))?;
         self.hi.map_or(Ok(()), |b| b.check_len("qp.hi", n))
     }

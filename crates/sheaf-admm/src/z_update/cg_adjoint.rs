@@ -10,18 +10,21 @@
 //! | second | e(±r̄_0), e(q̄_0) … e(q̄_T−2) | start, p_0 … p_T−2 | T, at least 1 |
 //!
 //! After the last step nothing reads r and p, so q̄_T−1 = s̄ p_T−1: its product is at hand, and the two halves of its pair
-//! are equal. Not so where the next solve has carried r on ([`CgStart::Carried`]): then the second half has a term for
-//! the last step as well, and a solve that was itself carried on to has none for its start. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
+//! are equal. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
+//!
+//! A carried product ([`CgStart::Carried`](super::CgStart::Carried)) belongs to the solve before. Where the next solve
+//! read r, the second half has a term for the last step as well; where the start was carried to, neither half has a
+//! term for it.
 //!
 //! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
-//! products. Where the maps take pairs of states, no residuals are kept, and the adjoint leaves q̄ in the place of q: the
+//! products. Where the maps take pairs of states no residuals are kept, and the adjoint leaves q̄ in the place of q: the
 //! pairs of all solves are added at once by [`Cg::add_deferred`].
 
 use std::ops::Range;
 
-use super::cg::Cg;
+use super::cg::{Cg, System};
 use super::cg_steps::{Layout, Steps};
-use super::cg_system::{System, Work};
+use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
 use crate::sheaf::{Given, MapsGrad, SheafOp, pad};
@@ -30,23 +33,26 @@ use crate::{Real, Result};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad(self.forward_scratch_len(op)) + Layout::new(self, op, false).len() + (t + 1) * (n + m) + 6 * n
+        // A limit of steps of any size is allowed: only the adjoint needs memory for it.
+        let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
+        let replayed = Layout::new(self, op, false).len();
+        fixed.saturating_add(replayed).saturating_add(t.saturating_add(1).saturating_mul(n + m))
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
-    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
-        Layout::new(self, op, self.defers(op)).len()
+    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        self.layout(op).len()
     }
 
-    /// Whether the pairs of all solves are given to the maps at once, at the end of the reverse sweep.
-    fn defers(&self, op: &SheafOp<'_, T>) -> bool {
-        MapsGrad::takes_pairs(op.sheaf(), op.maps())
+    /// How a forward solve keeps its steps.
+    fn layout(&self, op: &SheafOp<'_, T>) -> Layout {
+        Layout::new(self, op, MapsGrad::takes_pairs(op.sheaf(), op.maps()))
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
-    pub fn forward_keeping(
+    pub(super) fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -59,9 +65,8 @@ impl<T: Real> Cg<T> {
     ) -> Result<InnerReport> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
-        let layout = Layout::new(self, op, self.defers(op));
-        let places = layout.carve(kept).places(op);
-        let report = system.run(w, z_prev, carry, z, &mut work, Some(places));
+        let layout = self.layout(op);
+        let report = system.run(w, z_prev, carry, z, &mut work, Some(layout.carve(kept).places()));
         system.carry_on(work.r, z, carry);
         system.finish(w, z);
         layout.carve(kept).ran(report.steps);
@@ -69,7 +74,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -87,7 +92,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
-    pub fn vjp_kept(
+    pub(super) fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -106,55 +111,48 @@ impl<T: Real> Cg<T> {
         let (front, rest) = scratch.split_at_mut(pad(self.forward_scratch_len(op)));
         let (mut work, half) = Work::carve(op, front);
         let system = System::new(self, op, rho, half);
-        let here = Layout::new(self, op, false);
-        let (replayed, rest) = rest.split_at_mut(here.len());
+        let replay = Layout::new(self, op, false);
+        let (replayed, rest) = rest.split_at_mut(replay.len());
         let (e_dq, rest) = rest.split_at_mut((max + 1) * m);
         let (d_qs, rest) = rest.split_at_mut((max + 1) * n);
         let (x, rest) = rest.split_at_mut(n);
-        let there = Layout::new(self, op, self.defers(op));
-        // The adjoint of the node scaling needs the solution and writes over the steps; so do deferred pairs.
-        let left = if kept.is_empty() || system.half.is_some() { None } else { there.carve(kept).count() };
-        let (steps, count) = match left {
-            Some(count) => (there.carve(kept), count),
+        // The adjoint of the node scaling needs the solution and writes over the steps; deferred pairs have done so.
+        let usable = !kept.is_empty() && system.half.is_none();
+        let (steps, count) = match usable.then(|| self.layout(op).carve(kept).count()).flatten() {
+            Some(count) => (self.layout(op).carve(kept), count),
             None => {
-                let places = here.carve(replayed).places(op);
+                let places = replay.carve(replayed).places();
                 let report = system.run(w, z_prev, carry, x, &mut work.reborrow(), Some(places));
-                (here.carve(replayed), report.steps)
+                (replay.carve(replayed), report.steps)
             }
         };
-        // What the next solve read of this one, if it read anything.
-        let read_on = d_carry.iter().any(|&d| d != T::ZERO);
-        let pairs = Pairs { steps, count, e_dq, d_qs };
-        let Pairs { mut steps, e_dq, d_qs, .. } =
-            system.reverse(pairs, w, z_prev, carry, x, d_z, d_w, d_z_prev, d_carry, grad, &mut work, rest);
-        let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
-        let start = usize::from(system.carried(carry).is_some());
-        let (first, second) = (start..count + 1, start..if read_on { count + 1 } else { count.max(1) });
-        if steps.defers() {
-            steps.defer(first, d_qs, n);
+        let mut pairs = Pairs { steps, count, e_dq, d_qs };
+        let [first, second] = system
+            .reverse(&mut pairs, w, z_prev, carry, x, d_z, d_w, d_z_prev, d_carry, grad, &mut work, rest);
+        let Pairs { mut steps, e_dq, d_qs, .. } = pairs;
+        if steps.deferred() {
+            steps.defer(first, d_qs);
             return Ok(());
         }
         for (terms, rows, states) in [(first, &*steps.rows, &*d_qs), (second, &*e_dq, &*steps.ps)] {
             let (rows, states) =
                 (&rows[terms.start * m..terms.end * m], &states[terms.start * n..terms.end * n]);
-            grad.maps.add_outers(sheaf, maps, gamma, terms.len(), rows, states);
+            grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, terms.len(), rows, states)?;
         }
         Ok(())
     }
 
     /// Adds what the adjoints of many solves left in `kept`, one [`kept_len`](Self::kept_len) after the other.
-    pub fn add_deferred(
+    pub(super) fn add_deferred(
         &self,
         op: &SheafOp<'_, T>,
         kept: &mut [T], // [solves, kept_len(op)]
         d_maps: &mut MapsGrad<'_, T>,
     ) {
-        if !self.defers(op) {
-            return;
-        }
-        let layout = Layout::new(self, op, true);
+        let layout = self.layout(op);
+        let Some(tape) = layout.tape(kept) else { return };
         let gamma = if let Agreement::Soft { gamma } = self.agreement { gamma } else { T::ONE };
-        d_maps.add_pairs(op.sheaf(), op.maps(), gamma, layout.tape(kept));
+        d_maps.add_pairs(op.sheaf(), op.maps(), gamma, tape);
         for block in kept.chunks_exact_mut(layout.len()) {
             layout.carve(block).forget();
         }
@@ -170,10 +168,10 @@ struct Pairs<'s, T> {
 }
 
 impl<T: Real> System<'_, '_, T> {
-    /// Walks back through the steps and fills the pairs.
-    fn reverse<'s>(
+    /// Walks back through the steps and fills the pairs; returns which terms either half has.
+    fn reverse(
         &self,
-        mut pairs: Pairs<'s, T>,
+        pairs: &mut Pairs<'_, T>,
         w: &[T],
         z_prev: &[T],
         carry: &[T],
@@ -185,16 +183,16 @@ impl<T: Real> System<'_, '_, T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         work: &mut Work<'_, T>,
         scratch: &mut [T],
-    ) -> Pairs<'s, T> {
+    ) -> [Range<usize>; 2] {
         let (n, m) = (d_z.len(), work.y.len());
         let (d_x, rest) = scratch.split_at_mut(n);
         let (d_p, rest) = rest.split_at_mut(n);
         let (d_r, rest) = rest.split_at_mut(n);
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
-        let Pairs { steps, count, e_dq, d_qs } = &mut pairs;
-        // Residuals that nobody keeps share one place.
-        let (deferred, m_next) = (steps.defers(), if steps.defers() { 0 } else { m });
+        let Pairs { steps, count, e_dq, d_qs } = pairs;
+        // Residuals that nobody reads share one place.
+        let (deferred, row_step) = (steps.deferred(), if steps.deferred() { 0 } else { m });
         if self.half.is_some() {
             d_half.fill(T::ZERO);
         }
@@ -206,10 +204,12 @@ impl<T: Real> System<'_, '_, T> {
         for t in (0..*count).rev() {
             let (k, last) = (steps.scalars(t), t + 1 == *count);
             let alone = last && !read_on;
-            let (p, q) = (&steps.ps[(t + 1) * n..][..n], steps.q(t, n));
+            let (p, q) = (&steps.ps[(t + 1) * n..][..n], steps.q(t));
             let (d_q, before) = (&mut d_qs[(t + 1) * n..][..n], &steps.ps[t.max(1) * n..][..n]);
             let (mut d_a, mut d_c) = (T::ZERO, T::ZERO);
-            if last {
+            if alone {
+                d_a = dot(d_x, p);
+            } else if last {
                 d_a = dot(d_x, p) - dot(d_r, q);
             } else {
                 // p' = r' + b p, b = c'/(c + e), c' = r'·r'
@@ -229,7 +229,7 @@ impl<T: Real> System<'_, '_, T> {
                 scale_into(a_dq, d_s, q);
                 add_dot(d_p, a_dq, before, &mut d_b);
             } else {
-                let e_dq = &mut e_dq[(t + 1) * m_next..][..m];
+                let e_dq = &mut e_dq[(t + 1) * row_step..][..m];
                 d_b = self.product_vjp(d_q, a_dq, d_p, before, e_dq, work);
             }
             if let Some(half) = self.half {
@@ -244,7 +244,8 @@ impl<T: Real> System<'_, '_, T> {
             add(d_r, d_p);
             axpy(d_r, d_c_next + d_c_next, &steps.ps[n..2 * n]);
         }
-        if self.carried(carry).is_some() {
+        let carried = self.carried(carry).is_some();
+        if carried {
             self.begin_carried_vjp(d_x, d_r, d_w, d_z_prev, d_carry);
         } else {
             let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
@@ -252,13 +253,14 @@ impl<T: Real> System<'_, '_, T> {
         }
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
-            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n);
-            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n)) {
+            let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n.max(1));
+            for state in scaled.chain(steps.ps[n..(*count + 1) * n].chunks_exact_mut(n.max(1))) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);
             }
             self.half_to_rho(half, d_half, grad.rho);
         }
-        pairs
+        let start = usize::from(carried);
+        [start..*count + 1, start..if read_on { *count + 1 } else { (*count).max(1) }]
     }
 
     /// a_dq = A q̄, p̄ += A q̄; returns p̄·before. Leaves the exchanged residuals of S q̄ in `e_dq`.
@@ -279,7 +281,7 @@ impl<T: Real> System<'_, '_, T> {
         };
         if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
             let after = |part, _: &[T], a_dq: &[T]| sum(part, a_dq);
-            self.op.sweep(self.gamma, shift, Given(d_q), a_dq, work.y, e_dq, true, after);
+            self.op.raw().sweep(self.gamma, shift, Given(d_q), a_dq, work.y, e_dq, true, after);
         } else {
             self.apply(d_q, a_dq, work.y, e_dq, work.tmp);
             sum(0..d_q.len(), a_dq);
@@ -321,6 +323,15 @@ impl<T: Real> System<'_, '_, T> {
         for k in 0..p.len() {
             let (l_p, l_dq) = ((q[k] - eps * p[k]) / half[k], (a_dq[k] - eps * d_q[k]) / half[k]);
             d_half[k] += d_q[k] * l_p + p[k] * l_dq;
+        }
+    }
+
+    /// S = ρ^−½: dρ_i = −½ ρ^−3/2 Σ dS.
+    fn half_to_rho(&self, half: &[T], d_half: &[T], d_rho: &mut [T]) {
+        for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+            for k in range[0]..range[1] {
+                d_rho[i] -= T::from_f64(0.5) * d_half[k] * half[k] * half[k] * half[k];
+            }
         }
     }
 }

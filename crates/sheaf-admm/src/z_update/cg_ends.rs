@@ -1,66 +1,62 @@
-//! The adjoints of how a conjugate-gradient solve starts and ends. The equations stand at the head of
-//! [`cg`](super::cg).
+//! The two ends of a solve of [`cg`](super::cg), each with its adjoint: from the target w to the start and its residual,
+//! and from the solution to the answer and to what is carried on. The table at the head of [`cg`](super::cg) lists them.
 
 use std::ops::Range;
 
-use super::cg::CgStart;
-use super::cg_system::{System, Work, multiply_into};
+use super::cg::{CgStart, REFRESH, System, multiply_into};
+use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad};
 use crate::Real;
-use crate::linalg::vector::{add, axpy, dot, scale_into};
+use crate::linalg::vector::{add, axpy, dot, scale_into, sub};
 use crate::sheaf::Made;
 
 impl<T: Real> System<'_, '_, T> {
-    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Says whether there was
-    /// anything.
-    pub(super) fn carry_on_vjp(&self, d_carry: &mut [T], d_r: &mut [T], d_x: &mut [T]) -> bool {
-        let Some((_, d_l_z)) = d_carry.split_last() else {
-            d_r.fill(T::ZERO);
-            return false;
-        };
-        let read = d_carry.iter().any(|&d| d != T::ZERO);
-        d_r.copy_from_slice(d_l_z);
-        axpy(d_x, self.cfg.tikhonov, d_l_z);
-        d_carry.fill(T::ZERO);
-        read
-    }
-
-    /// Adjoint of a start whose L z_prev was carried: start = w − z_prev, r_0 = L z_prev − ε·start.
-    pub(super) fn begin_carried_vjp(
+    /// x = start, r = b − A·start. In every case one Laplacian suffices, or none where it was carried: the parts of b and
+    /// A·start that cancel are never formed. Returns with the exchanged residuals of the product in `work.s`, where
+    /// they are kept.
+    pub(super) fn begin(
         &self,
-        d_x: &[T],
-        d_r: &[T],
-        d_w: &mut [T],
-        d_z_prev: &mut [T],
-        d_carry: &mut [T],
+        w: &[T],
+        z_prev: &[T],
+        carry: &[T],
+        x: &mut [T],
+        work: &mut Work<'_, T>,
+        keep: bool,
     ) {
-        for k in 0..d_x.len() {
-            let d_start = d_x[k] - self.cfg.tikhonov * d_r[k];
-            d_w[k] += d_start;
-            d_z_prev[k] -= d_start;
-            d_carry[k] = d_r[k];
-        }
-    }
-
-    /// Adjoint of [`finish`](Self::finish): sets d_x.
-    pub(super) fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
-        match (self.cfg.agreement, self.half) {
-            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
-            (Agreement::Hard, None) => {
-                add(d_w, d_z);
-                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
+        let Work { r, y, s, .. } = work;
+        match (self.cfg.agreement, self.cfg.start) {
+            (Agreement::Soft { .. }, start) => {
+                let from = if start == CgStart::Warm { z_prev } else { w };
+                let make = |part, x: &mut [T]| x.copy_from_slice(&from[part]);
+                let input = Made { to: x, make, from };
+                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
+                if start == CgStart::Warm {
+                    self.add_shifted_difference(r, w, z_prev);
+                }
             }
-            (Agreement::Hard, Some(half)) => {
-                add(d_w, d_z);
-                for k in 0..x.len() {
-                    d_x[k] = -half[k] * d_z[k];
-                    d_half[k] -= x[k] * d_z[k];
+            (Agreement::Hard, CgStart::Published | CgStart::Carried) => {
+                sub(x, w, z_prev);
+                match self.carried(carry) {
+                    Some(l_z) => r.copy_from_slice(l_z),
+                    None => self.op.raw().laplacian(z_prev, r, y, s),
+                }
+                if let Some(half) = self.half {
+                    x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
+                }
+                axpy(r, -self.cfg.tikhonov, x);
+            }
+            (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
+                x.fill(T::ZERO);
+                self.op.raw().laplacian(w, r, y, s);
+                if let Some(half) = self.half {
+                    r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
                 }
             }
         }
     }
 
-    /// Adjoint of the start of a solve; fills its pair (d_q, p, rows of d_q).
+    /// Adjoint of a start that computes its product; fills its pair (d_q, p, rows of d_q).
     pub(super) fn begin_vjp(
         &self,
         w: &[T],
@@ -81,8 +77,8 @@ impl<T: Real> System<'_, '_, T> {
             Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
             None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
         };
-        let input = Made { to: d_q, make };
-        self.op.sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
+        let input = Made { to: d_q, make, from: d_r };
+        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero | CgStart::Carried) => {
                 // r_0 = −γ L w, start = w
@@ -131,18 +127,100 @@ impl<T: Real> System<'_, '_, T> {
     /// d_S of r_0 = S L y: r̄_0 ∘ L y.
     fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
         if self.half.is_some() {
-            self.op.laplacian(y, work.tmp, work.y, work.s);
+            self.op.raw().laplacian(y, work.tmp, work.y, work.s);
             for k in 0..y.len() {
                 d_half[k] += d_r[k] * work.tmp[k];
             }
         }
     }
 
-    /// S = ρ^−½: dρ_i = −½ ρ^−3/2 Σ dS.
-    pub(super) fn half_to_rho(&self, half: &[T], d_half: &[T], d_rho: &mut [T]) {
+    /// Adjoint of a start whose L z_prev was carried: start = w − z_prev, r_0 = L z_prev − ε·start. Sets d_carry.
+    pub(super) fn begin_carried_vjp(
+        &self,
+        d_x: &[T],
+        d_r: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        d_carry: &mut [T],
+    ) {
+        for k in 0..d_x.len() {
+            let d_start = d_x[k] - self.cfg.tikhonov * d_r[k];
+            d_w[k] += d_start;
+            d_z_prev[k] -= d_start;
+        }
+        d_carry[..d_r.len()].copy_from_slice(d_r);
+    }
+
+    /// L z_prev, if the solve before left it. The node scaling changes with the penalties, so nothing is carried where
+    /// there is one.
+    pub(super) fn carried<'c>(&self, carry: &'c [T]) -> Option<&'c [T]> {
+        let (age, l_z) = carry.split_last()?;
+        (*age != T::ZERO && self.half.is_none()).then_some(l_z)
+    }
+
+    /// Leaves L z = r + ε·solution to the next solve.
+    pub(super) fn carry_on(&self, r: &[T], x: &[T], carry: &mut [T]) {
+        let Some((age, l_z)) = carry.split_last_mut() else { return };
+        if self.half.is_some() {
+            return;
+        }
+        l_z.copy_from_slice(r);
+        axpy(l_z, self.cfg.tikhonov, x);
+        let next = (age.to_f64() as usize % REFRESH + 1) % REFRESH;
+        *age = T::from_f64(next as f64);
+    }
+
+    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Says whether anything was
+    /// read of what was carried on.
+    pub(super) fn carry_on_vjp(&self, d_carry: &mut [T], d_r: &mut [T], d_x: &mut [T]) -> bool {
+        d_r.fill(T::ZERO);
+        let Some((d_age, d_l_z)) = d_carry.split_last_mut().filter(|_| self.half.is_none()) else {
+            return false;
+        };
+        *d_age = T::ZERO;
+        let read = d_l_z.iter().any(|&d| d != T::ZERO);
+        if read {
+            axpy(d_x, self.cfg.tikhonov, d_l_z);
+            d_r.copy_from_slice(d_l_z);
+            d_l_z.fill(T::ZERO);
+        }
+        read
+    }
+
+    /// Turns the solution into the answer.
+    pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
+        if self.cfg.agreement == Agreement::Hard {
+            if let Some(half) = self.half {
+                z.iter_mut().zip(half).for_each(|(z, &h)| *z *= h);
+            }
+            z.iter_mut().zip(w).for_each(|(z, &w)| *z = w - *z);
+        }
+    }
+
+    /// Adjoint of [`finish`](Self::finish): sets d_x.
+    pub(super) fn finish_vjp(&self, x: &[T], d_z: &[T], d_w: &mut [T], d_x: &mut [T], d_half: &mut [T]) {
+        match (self.cfg.agreement, self.half) {
+            (Agreement::Soft { .. }, _) => d_x.copy_from_slice(d_z),
+            (Agreement::Hard, None) => {
+                add(d_w, d_z);
+                d_x.iter_mut().zip(d_z).for_each(|(d_x, &d_z)| *d_x = -d_z);
+            }
+            (Agreement::Hard, Some(half)) => {
+                add(d_w, d_z);
+                for k in 0..x.len() {
+                    d_x[k] = -half[k] * d_z[k];
+                    d_half[k] -= x[k] * d_z[k];
+                }
+            }
+        }
+    }
+
+    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
+    pub(super) fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
         for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+            let rho = self.shift.of(i);
             for k in range[0]..range[1] {
-                d_rho[i] -= T::from_f64(0.5) * d_half[k] * half[k] * half[k] * half[k];
+                out[k] += rho * (a[k] - b[k]);
             }
         }
     }

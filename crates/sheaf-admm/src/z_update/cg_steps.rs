@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use super::cg::Cg;
-use super::cg_system::{Places, Scalars};
+use super::cg_work::{Places, Scalars};
 use crate::Real;
 use crate::linalg::low_rank::PairTape;
 use crate::sheaf::{SheafOp, pad};
@@ -22,6 +22,7 @@ pub(super) struct Layout {
     n: usize,
     m: usize,
     max: usize,
+    /// Whether the maps take the pairs of all solves at once, when the reverse sweep is done.
     deferred: bool,
 }
 
@@ -30,16 +31,17 @@ impl Layout {
         Self { n: op.sheaf().state_len(), m: op.sheaf().row_len(), max: cfg.stop.max_steps(), deferred }
     }
 
-    /// Numbers of rows, ps, qs, scalars.
+    /// Numbers of rows, ps, qs, scalars. A limit of steps may be beyond all memory as long as no adjoint runs.
     fn blocks(self) -> [usize; 4] {
-        let Self { n, m, max, deferred } = self;
-        let (rows, qs) = if deferred { (0, max + 1) } else { (max + 1, max) };
-        [rows * m, (max + 1) * n, qs * n, 5 * max]
+        let (steps, all) = (self.max, self.max.saturating_add(1));
+        let (rows, qs) = if self.deferred { (0, all) } else { (all, steps) };
+        [(rows, self.m), (all, self.n), (qs, self.n), (steps, 5)]
+            .map(|(count, one)| count.saturating_mul(one))
     }
 
     /// All numbers, in whole cache lines.
     pub(super) fn len(self) -> usize {
-        pad(self.blocks().iter().sum::<usize>() + 3)
+        pad(self.blocks().into_iter().fold(3, usize::saturating_add))
     }
 
     pub(super) fn carve<T: Real>(self, kept: &mut [T]) -> Steps<'_, T> {
@@ -48,34 +50,35 @@ impl Layout {
         let (ps, rest) = rest.split_at_mut(ps);
         let (qs, rest) = rest.split_at_mut(qs);
         let (scalars, rest) = rest.split_at_mut(scalars);
-        Steps { rows, ps, qs, scalars, marks: &mut rest[..3], deferred: self.deferred }
+        Steps { layout: self, rows, ps, qs, scalars, marks: &mut rest[..3] }
     }
 
-    /// The pairs of all solves whose steps lie one after the other in `kept`.
-    pub(super) fn tape<T>(self, kept: &[T]) -> PairTape<'_, T> {
+    /// The pairs of all solves whose steps lie one after the other in `kept`, if they are left for later.
+    pub(super) fn tape<T>(self, kept: &[T]) -> Option<PairTape<'_, T>> {
         let [rows, ps, qs, scalars] = self.blocks();
         let (p, q, span) = (rows, rows + ps, rows + ps + qs + scalars + 1);
-        PairTape { numbers: kept, block: self.len(), states: self.n, p, q, span }
+        let (block, states, most) = (self.len(), self.n, self.max + 1);
+        self.deferred.then_some(PairTape { numbers: kept, block, states, most, p, q, span })
     }
 }
 
 /// The steps of a solve.
 pub(super) struct Steps<'s, T> {
+    layout: Layout,
     pub rows: &'s mut [T],
     pub ps: &'s mut [T],
     qs: &'s mut [T],
     scalars: &'s mut [T],
     marks: &'s mut [T],
-    deferred: bool,
 }
 
 impl<'s, T: Real> Steps<'s, T> {
     /// Where a running solve writes them.
-    pub(super) fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let qs = if self.deferred { &mut self.qs[n..] } else { self.qs };
+    pub(super) fn places(self) -> Places<'s, T> {
+        let Layout { n, m, deferred, .. } = self.layout;
+        let qs = if deferred { &mut self.qs[n..] } else { self.qs };
         Places {
-            rows: (!self.deferred).then(|| self.rows.chunks_exact_mut(m.max(1))),
+            rows: (!deferred).then(|| self.rows.chunks_exact_mut(m.max(1))),
             ps: self.ps[n..].chunks_exact_mut(n.max(1)),
             qs: qs.chunks_exact_mut(n.max(1)),
             scalars: self.scalars.chunks_exact_mut(5),
@@ -91,17 +94,18 @@ impl<'s, T: Real> Steps<'s, T> {
     /// How many steps ran, while q is there.
     pub(super) fn count(&self) -> Option<usize> {
         let count = self.marks[0];
-        (count >= T::ZERO).then(|| count.to_f64() as usize)
+        (count >= T::ZERO).then(|| (count.to_f64() as usize).min(self.layout.max))
     }
 
     /// Whether the pairs are left for later.
-    pub(super) fn defers(&self) -> bool {
-        self.deferred
+    pub(super) fn deferred(&self) -> bool {
+        self.layout.deferred
     }
 
     /// q of a step.
-    pub(super) fn q(&self, t: usize, n: usize) -> &[T] {
-        &self.qs[(t + usize::from(self.deferred)) * n..][..n]
+    pub(super) fn q(&self, t: usize) -> &[T] {
+        let Layout { n, deferred, .. } = self.layout;
+        &self.qs[(t + usize::from(deferred)) * n..][..n]
     }
 
     pub(super) fn scalars(&self, t: usize) -> Scalars<T> {
@@ -110,8 +114,8 @@ impl<'s, T: Real> Steps<'s, T> {
     }
 
     /// Leaves q̄ in the place of q, and says which pairs count.
-    pub(super) fn defer(&mut self, pairs: Range<usize>, d_qs: &[T], n: usize) {
-        let numbers = pairs.start * n..pairs.end * n;
+    pub(super) fn defer(&mut self, pairs: Range<usize>, d_qs: &[T]) {
+        let numbers = pairs.start * self.layout.n..pairs.end * self.layout.n;
         self.qs[numbers.clone()].copy_from_slice(&d_qs[numbers]);
         self.marks[0] = -T::ONE;
         self.marks[1] = T::from_f64(pairs.start as f64);

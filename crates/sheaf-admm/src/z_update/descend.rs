@@ -54,7 +54,7 @@ impl<T: Real> Rule<T> {
 
     /// How many slopes a run may ask for: one per step, and with a tolerance one more to see where it ended.
     pub(super) fn slopes(&self) -> usize {
-        self.stop.max_steps() + usize::from(matches!(self.stop, Stop::Tolerance { .. }))
+        self.stop.max_steps().saturating_add(usize::from(matches!(self.stop, Stop::Tolerance { .. })))
     }
 
     /// Moves `x` from the start to the end. The tolerance is on ‖g‖, relative to `reference` or else to the first ‖g‖.

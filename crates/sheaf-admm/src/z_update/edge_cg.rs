@@ -36,7 +36,7 @@ pub(super) struct EdgeCgHistory<'s, T> {
 
 impl<'s, T: Real> EdgeCgHistory<'s, T> {
     pub(super) fn len(steps: usize, edges: usize) -> usize {
-        (3 * steps + 1) * edges + steps * SCALARS
+        steps.saturating_mul(3 * edges + SCALARS).saturating_add(edges)
     }
 
     pub(super) fn carve(steps: usize, edges: usize, scratch: &mut Scratch<'s, T>) -> Self {
@@ -56,7 +56,7 @@ impl<'s, T: Real> EdgeCgHistory<'s, T> {
 impl<T: Real> EdgeCg<T> {
     /// How many products a run may ask for.
     pub(super) fn products(&self) -> usize {
-        self.stop.max_steps() + 1
+        self.stop.max_steps().saturating_add(1)
     }
 
     /// Moves `lambda` from the start to the end. The tolerance is on ‖r‖, relative to ‖b‖. `work` is `[3, edges]`.
@@ -125,7 +125,8 @@ impl<T: Real> EdgeCg<T> {
         for t in (0..steps).rev() {
             let (p, q) = (&history.p[t * len..][..len], &history.q[t * len..][..len]);
             let r_next = &history.r[(t + 1) * len..][..len];
-            let &[a, b, c, c_next, s] = &history.scalars[t * SCALARS..][..SCALARS] else { unreachable!() };
+            let k = &history.scalars[t * SCALARS..][..SCALARS];
+            let (a, b, c, c_next, s) = (k[0], k[1], k[2], k[3], k[4]);
             let below = c + self.guard;
             add(d_r, d_p);
             let d_b = dot(d_p, p);

@@ -109,32 +109,37 @@ impl<T: Real> EdgeSpace<T> {
     }
 
     /// Numbers of scratch that `forward` and `vjp` share.
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
         let steps = self.steps();
-        let kept = 2 * steps.products() * (m + n) + steps.trail_len(e);
-        kept + 2 * m + n + 9 * e + sheaf.agents()
+        let kept = steps.products().saturating_mul(2 * (m + n)).saturating_add(steps.trail_len(e));
+        kept.saturating_add(2 * m + n + 9 * e + sheaf.agents())
     }
 
     /// Numbers of scratch that `forward` needs when no adjoint will run.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         2 * sheaf.row_len() + sheaf.state_len() + 5 * sheaf.edge_len()
     }
 
     /// The multipliers, when they are kept.
-    pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         if self.warm { op.sheaf().edge_len() } else { 0 }
     }
 
     /// Nothing to prepare.
-    pub fn prepare(&self, _op: &SheafOp<'_, T>, _rho: &Penalty<'_, T>, _scratch: &mut [T]) -> Result<()> {
+    pub(super) fn prepare(
+        &self,
+        _op: &SheafOp<'_, T>,
+        _rho: &Penalty<'_, T>,
+        _scratch: &mut [T],
+    ) -> Result<()> {
         Ok(())
     }
 
     /// Solves; `carry` holds the multipliers λ. Saves: nothing; the adjoint replays.
-    pub fn forward(
+    pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -149,13 +154,13 @@ impl<T: Real> EdgeSpace<T> {
         let mut scratch = Scratch::new(scratch);
         let (y, rows, states) = (scratch.take(m), scratch.take(m), scratch.take(n));
         let (b, x, work) = (scratch.take(e), scratch.take(e), scratch.take(3 * e));
-        op.coboundary(w, b, y);
+        op.raw().coboundary(w, b, y);
         let mut system = self.system(op, rho, b, y, rows, states);
         let mean = system.weights.mean;
         scale_into(x, T::ONE / mean, carry);
         let report = self.steps().run(&mut system, x, work, None);
         let EdgeSystem { weights, states, y, .. } = system;
-        op.coboundary_t(x, states, y);
+        op.raw().coboundary_t(x, states, y);
         weights.scale(sheaf, states);
         z.copy_from_slice(w);
         axpy(z, -T::ONE, states);
@@ -195,7 +200,7 @@ impl<T: Real> EdgeSpace<T> {
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η; turns `d_carry` from the gradient of the
     /// carry that came out into that of the one that went in.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -217,7 +222,7 @@ impl<T: Real> EdgeSpace<T> {
         let (states, state) = (scratch.take(2 * steps.products() * n), scratch.take(n));
         let (b, start, x) = (scratch.take(e), scratch.take(e), scratch.take(e));
         let (d_x, work) = (scratch.take(e), scratch.take(3 * e));
-        op.coboundary(w, b, y);
+        op.raw().coboundary(w, b, y);
         let mut system = self.system(op, rho, b, y, rows, states);
         system.products = steps.products();
         system.tmp = scratch.take(e);
@@ -237,9 +242,9 @@ impl<T: Real> EdgeSpace<T> {
         *grad.eta += steps.run_vjp(&mut system, ran, start, &mut trail, d_x, work);
         system.add_pairs(grad.maps);
 
-        op.coboundary_t(system.d_b, state, row);
+        op.raw().coboundary_t(system.d_b, state, row);
         add(d_w, state);
-        grad.maps.add_outers(sheaf, op.maps(), T::ONE, 1, row, w);
+        grad.maps.outers(sheaf, op.maps(), T::ONE, 1, row, w);
         d_mean -= dot(d_x, start) / mean;
         scale_into(d_carry, T::ONE / mean, d_x);
         if let Agreement::Soft { gamma } = self.agreement {
@@ -263,7 +268,7 @@ impl<T: Real> EdgeSpace<T> {
         row: &mut [T],
     ) {
         let op = system.op;
-        op.coboundary_t(x, state, row);
+        op.raw().coboundary_t(x, state, row);
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             let range = range[0]..range[1];
             system.d_s[i] -= dot(&d_z[range.clone()], &state[range]);
@@ -271,8 +276,8 @@ impl<T: Real> EdgeSpace<T> {
         add(d_w, d_z);
         state.copy_from_slice(d_z);
         system.weights.scale(op.sheaf(), state);
-        grad.maps.add_outers(op.sheaf(), op.maps(), -T::ONE, 1, row, state);
-        op.coboundary(state, d_x, row);
+        grad.maps.outers(op.sheaf(), op.maps(), -T::ONE, 1, row, state);
+        op.raw().coboundary(state, d_x, row);
         d_x.iter_mut().for_each(|d| *d = -*d);
     }
 }

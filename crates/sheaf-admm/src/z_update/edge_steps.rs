@@ -36,7 +36,7 @@ impl<T: Real> EdgeSteps<T> {
     pub(super) fn trail_len(&self, edges: usize) -> usize {
         match self {
             Self::Cg(cg) => EdgeCgHistory::<T>::len(cg.stop.max_steps(), edges),
-            Self::Descent(rule) => 3 * rule.stop.max_steps() * edges,
+            Self::Descent(rule) => rule.stop.max_steps().saturating_mul(3 * edges),
         }
     }
 

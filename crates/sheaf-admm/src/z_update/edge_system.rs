@@ -37,9 +37,9 @@ impl<T: Real> EdgeSystem<'_, T> {
         let middle = self.rows.len() - self.products * m;
         let s_p = &mut self.rows[middle + room * m..][..m];
         let t_p = &mut self.states[room * n..][..n];
-        self.op.coboundary_t(p, t_p, s_p);
+        self.op.raw().coboundary_t(p, t_p, s_p);
         self.weights.scale(self.op.sheaf(), t_p);
-        self.op.coboundary(t_p, q, self.y);
+        self.op.raw().coboundary(t_p, q, self.y);
         axpy(q, self.kappa, p);
     }
 
@@ -50,9 +50,9 @@ impl<T: Real> EdgeSystem<'_, T> {
         let s_q = &mut self.rows[(self.products - self.count + t) * m..][..m];
         let (front, back) = self.states.split_at_mut(self.count * n);
         let (t_p, t_q) = (&front[t * n..][..n], &mut back[t * n..][..n]);
-        self.op.coboundary_t(d_q, t_q, s_q);
+        self.op.raw().coboundary_t(d_q, t_q, s_q);
         self.weights.scale(sheaf, t_q);
-        self.op.coboundary(t_q, self.tmp, self.y);
+        self.op.raw().coboundary(t_q, self.tmp, self.y);
         axpy(d_p, T::ONE, self.tmp);
         axpy(d_p, self.kappa, d_q);
         self.d_kappa += dot(d_q, p);
@@ -67,7 +67,7 @@ impl<T: Real> EdgeSystem<'_, T> {
         let (n, m) = (self.op.sheaf().state_len(), self.op.sheaf().row_len());
         let rows = &self.rows[(self.products - self.count) * m..][..2 * self.count * m];
         let states = &self.states[..2 * self.count * n];
-        d_maps.add_outers(self.op.sheaf(), self.op.maps(), T::ONE, 2 * self.count, rows, states);
+        d_maps.outers(self.op.sheaf(), self.op.maps(), T::ONE, 2 * self.count, rows, states);
     }
 }
 

@@ -80,37 +80,35 @@ impl<T: Real> Exact<T> {
                 self.rank_tolerance,
             ));
         }
-        if *op.sheaf() != self.plan.sheaf {
-            return Err(Error::new(
-                ErrorKind::Shape,
-                "exact solver",
-                "the sheaf it was made for",
-                format_args!("another one, of {} agents", op.sheaf().agents()),
-            )
-            .hint("make one for this sheaf with Exact::new"));
-        }
-        Ok(())
+        if *op.sheaf() == self.plan.sheaf { Ok(()) } else { Err(another_sheaf(op)) }
+    }
+
+    /// Checks what the solve itself relies on: that all vectors are as long as those of its own sheaf.
+    fn check_sheaf(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        let lens = |s: &Sheaf| (s.agents(), s.state_len(), s.row_len(), s.edge_len());
+        if lens(op.sheaf()) == lens(&self.plan.sheaf) { Ok(()) } else { Err(another_sheaf(op)) }
     }
 
     /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, e) = (op.sheaf().state_len(), op.sheaf().row_len(), op.sheaf().edge_len());
         let solve = 4 * m + 6 * n + if self.plan.soft { 0 } else { 4 * e } + op.sheaf().agents();
         self.plan.factor_room() + solve.max(Plan::assemble_scratch_len(op.sheaf()))
     }
 
     /// Numbers of scratch that `prepare` and `forward` need when no adjoint will run.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         self.scratch_len(op)
     }
 
     /// Nothing is carried.
-    pub fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
         0
     }
 
     /// Factors the system of these maps and this penalty into the front of `scratch`.
-    pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+    pub(super) fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        self.validate(op)?;
         let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
         let factor = &mut factor[..self.plan.envelope.len()];
         let tolerance = match self.agreement {
@@ -127,7 +125,7 @@ impl<T: Real> Exact<T> {
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub fn forward(
+    pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -137,6 +135,7 @@ impl<T: Real> Exact<T> {
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
+        self.check_sheaf(op)?;
         let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
         let mut work = Scratch::new(work);
         match self.agreement {
@@ -150,7 +149,7 @@ impl<T: Real> Exact<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ and γ.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -164,6 +163,7 @@ impl<T: Real> Exact<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        self.check_sheaf(op)?;
         let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
         let work = Scratch::new(work);
         match self.agreement {
@@ -212,10 +212,10 @@ impl<T: Real> Exact<T> {
         self.plan.envelope.solve(factor, d_z, mu, tmp);
         self.soft(op, rho, factor, w, z, &mut work);
         let (e_z, e_mu) = rows.split_at_mut(m);
-        op.project(z, y);
-        op.exchange(y, e_z);
-        op.project(mu, y);
-        op.exchange(y, e_mu);
+        op.raw().project(z, y);
+        op.raw().exchange(y, e_z);
+        op.raw().project(mu, y);
+        op.raw().exchange(y, e_mu);
         *grad.gamma -= dot(y, e_z);
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             let mut d_rho = T::ZERO;
@@ -225,7 +225,7 @@ impl<T: Real> Exact<T> {
             }
             grad.rho[rho.grad_index(i)] += d_rho;
         }
-        op.add_pair(grad.maps, -gamma, rows, states);
+        op.raw().add_pair(grad.maps, -gamma, rows, states);
     }
 
     /// z, the projection of w in the metric of the weights, and its multipliers λ.
@@ -245,10 +245,10 @@ impl<T: Real> Exact<T> {
         lambda.fill(T::ZERO);
         z.copy_from_slice(w);
         for _ in 0..2 {
-            op.coboundary(z, r, rows);
+            op.raw().coboundary(z, r, rows);
             self.plan.envelope.solve(factor, r, more, tmp);
             add(lambda, more);
-            op.coboundary_t(more, step, rows);
+            op.raw().coboundary_t(more, step, rows);
             weights.scale(op.sheaf(), step);
             axpy(z, -T::ONE, step);
         }
@@ -273,11 +273,11 @@ impl<T: Real> Exact<T> {
         let (a, z) = states.split_at_mut(n);
         let work = work.rest();
         self.project(op, weights, factor, w, z, multipliers, &mut Scratch::new(work));
-        op.spread(multipliers, row_lambda);
+        op.raw().spread(multipliers, row_lambda);
         pulled.copy_from_slice(d_z);
         weights.scale(sheaf, pulled);
         self.project(op, weights, factor, pulled, a, multipliers, &mut Scratch::new(work));
-        op.spread(multipliers, row_mu);
+        op.raw().spread(multipliers, row_mu);
         for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
             let s = weights.of(i);
             d_s[i] = T::ZERO;
@@ -287,6 +287,12 @@ impl<T: Real> Exact<T> {
             }
         }
         weights.vjp(d_s, T::ZERO, grad.rho);
-        grad.maps.add_outers(sheaf, op.maps(), -T::ONE, 2, rows, states);
+        grad.maps.outers(sheaf, op.maps(), -T::ONE, 2, rows, states);
     }
+}
+
+fn another_sheaf<T: Real>(op: &SheafOp<'_, T>) -> Error {
+    let got = format!("another one, of {} agents", op.sheaf().agents());
+    Error::new(ErrorKind::Shape, "exact solver", "the sheaf it was made for", got)
+        .hint("make one for this sheaf with Exact::new")
 }

@@ -183,7 +183,7 @@ fn dense_stacks<'s, T: Real>(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> &'s [
                 unit[start + j] = T::ONE;
             }
         }
-        op.project(unit, rows);
+        op.raw().project(unit, rows);
         for (i, d_v) in stalks().enumerate() {
             let own = sheaf.row_offsets()[i]..sheaf.row_offsets()[i + 1];
             if j < d_v {

@@ -9,7 +9,7 @@
 //! One solver a file; [`ZUpdate`] dispatches. Every solver brings
 //!
 //! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
-//!   the next (edge-space multipliers, a Laplacian that need not be computed again), empty for most;
+//!   the next (edge-space multipliers, a product that need not be computed again), empty for most;
 //! * `prepare`: once per solve, or when the penalty changes (factorisations);
 //! * `forward`: w, z_prev, carry → z, carry;
 //! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
@@ -18,7 +18,7 @@ mod cg;
 mod cg_adjoint;
 mod cg_ends;
 mod cg_steps;
-mod cg_system;
+mod cg_work;
 mod descend;
 mod descent;
 mod edge_cg;
@@ -143,6 +143,7 @@ impl<T: Real> ZUpdate<T> {
 
     /// Work done once per solve and penalty.
     pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
+        rho.check_count(op.sheaf().agents())?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(_) => {
@@ -159,10 +160,12 @@ impl<T: Real> ZUpdate<T> {
     fn check_states<const S: usize, const C: usize>(
         &self,
         op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
         states: [usize; S],
         carries: [usize; C],
     ) -> Result<()> {
         let (n, carry) = (op.sheaf().state_len(), self.carry_len(op));
+        rho.check_count(op.sheaf().agents())?;
         states.into_iter().try_for_each(|len| check_len("z-update: a state or its gradient", n, len))?;
         carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
@@ -178,7 +181,7 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        self.check_states(op, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
+        self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
@@ -206,7 +209,8 @@ impl<T: Real> ZUpdate<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-        self.check_states(op, states, [carry.len(), d_carry.len()])?;
+        self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+        check_grad(op, rho, grad)?;
         check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
@@ -245,7 +249,7 @@ impl<T: Real> ZUpdate<T> {
     ) -> Result<InnerReport> {
         match self {
             Self::Cg(s) if !kept.is_empty() => {
-                self.check_states(op, [w.len(), z_prev.len(), z.len(), w.len(), w.len()], [carry.len(); 2])?;
+                self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.forward_scratch_len(op), scratch.len())?;
                 s.forward_keeping(op, rho, w, z_prev, carry, z, kept, scratch)
@@ -274,7 +278,8 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) if !kept.is_empty() => {
                 let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-                self.check_states(op, states, [carry.len(), d_carry.len()])?;
+                self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+                check_grad(op, rho, grad)?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.scratch_len(op), scratch.len())?;
                 s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
@@ -282,9 +287,7 @@ impl<T: Real> ZUpdate<T> {
             _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
         }
     }
-}
 
-impl<T: Real> ZUpdate<T> {
     /// Adds to the maps' gradient what [`vjp_kept`](Self::vjp_kept) of many steps left for later in what they kept, one
     /// after the other.
     pub fn add_deferred(
@@ -292,12 +295,27 @@ impl<T: Real> ZUpdate<T> {
         op: &SheafOp<'_, T>,
         kept: &mut [T], // [steps, kept_len(op)], or empty
         d_maps: &mut MapsGrad<'_, T>,
-    ) {
+    ) -> Result<()> {
         match self {
-            Self::Cg(s) if !kept.is_empty() => s.add_deferred(op, kept, d_maps),
-            _ => {}
+            Self::Cg(s) if !kept.is_empty() => {
+                let one = s.kept_len(op);
+                check_len("what z-updates keep", kept.len() / one * one, kept.len())?;
+                d_maps.validate(op.sheaf(), op.maps())?;
+                s.add_deferred(op, kept, d_maps);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
+}
+
+fn check_grad<T: Real>(
+    op: &SheafOp<'_, T>,
+    rho: &Penalty<'_, T>,
+    grad: &ConsensusGrad<'_, '_, T>,
+) -> Result<()> {
+    check_len("gradient of rho", rho.grad_len(op.sheaf().agents()), grad.rho.len())?;
+    grad.maps.validate(op.sheaf(), op.maps())
 }
 
 fn check_scratch(needed: usize, got: usize) -> Result<()> {

@@ -4,8 +4,8 @@
 //!
 //! | coupling | slope g | its adjoint, ŝ = Dᵀ(U''(r)∘D P ḡ) |
 //! | --- | --- | --- |
-//! | hard | S Pᵀ s | first ḡ ← S ḡ; x̄ += Pᵀ ŝ; d_s_i += (P ḡ)_i·s_i / s_i |
-//! | soft | γ Pᵀ s + ρ (x − w) | x̄ += γ Pᵀ ŝ + ρ ḡ; γ̄ += P ḡ·s; w̄ −= ρ ḡ; ρ̄ += ḡ·(x − w) |
+//! | hard | S Pᵀ s | first ḡ ← S ḡ; x̄ += Pᵀ ŝ; d_s_i += (P ḡ)_i·s_i / s_i (one penalty per agent only) |
+//! | soft | γ Pᵀ s + ρ (x − w) | x̄ += γ Pᵀ ŝ + ρ ḡ; γ̄ += P ḡ·s = x·Pᵀ ŝ (quadratic U) or D P ḡ·U'(r); w̄ −= ρ ḡ; ρ̄ += ḡ·(x − w) |
 //!
 //! In both, the maps receive dF += scale·(s ḡᵀ + ŝ xᵀ), scale 1 or γ. The s and ŝ of all steps are kept, and their
 //! outer products added at once.
@@ -84,16 +84,16 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
         let (kept, potential) = (self.kept(t), self.coupling.potential());
         let s = &mut self.rows[kept];
         if potential == EdgePotential::Quadratic {
-            self.op.laplacian(x, g, self.y, s);
+            self.op.raw().laplacian(x, g, self.y, s);
         } else {
             let e = self.op.sheaf().edge_len();
             let (residuals, pull) = self.edges.split_at_mut(self.slopes * e);
             let room = if self.slopes == 1 { 0 } else { t };
             let r = &mut residuals[room * e..][..e];
-            self.op.coboundary(x, r, self.y);
+            self.op.raw().coboundary(x, r, self.y);
             pull.iter_mut().zip(r.iter()).for_each(|(p, &r)| *p = potential.slope(r));
-            self.op.spread(pull, s);
-            self.op.lift(s, g);
+            self.op.raw().spread(pull, s);
+            self.op.raw().lift(s, g);
         }
         match self.coupling {
             Coupling::Hard => self.weights.scale(self.op.sheaf(), g),
@@ -116,27 +116,36 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
         }
         let (front, back) = self.rows.split_at_mut(kept.start);
         let (s_hat, s) = (&mut front[answered], &back[..kept.len()]);
+        // P ḡ·s, by what is at hand: rows are padded, and a fused product leaves no P ḡ behind.
+        let along_s;
         if potential == EdgePotential::Quadratic {
-            self.op.laplacian(d_g, self.tmp, self.y, s_hat);
+            self.op.raw().laplacian(d_g, self.tmp, self.y, s_hat);
+            along_s = dot(x, self.tmp);
         } else {
             let e = sheaf.edge_len();
             let (residuals, along) = self.edges.split_at_mut(self.slopes * e);
             let r = &residuals[t * e..][..e];
-            self.op.coboundary(d_g, along, self.y);
+            self.op.raw().coboundary(d_g, along, self.y);
+            along_s = along.iter().zip(r).map(|(&a, &r)| a * potential.slope(r)).sum();
             along.iter_mut().zip(r).for_each(|(a, &r)| *a *= potential.curvature(r));
-            self.op.spread(along, s_hat);
-            self.op.lift(s_hat, self.tmp);
+            self.op.raw().spread(along, s_hat);
+            self.op.raw().lift(s_hat, self.tmp);
         }
         match self.coupling {
             Coupling::Hard => {
                 add(d_x, self.tmp);
-                for (i, range) in sheaf.row_offsets().windows(2).enumerate() {
-                    let range = range[0]..range[1];
-                    self.d_s[i] += dot(&self.y[range.clone()], &s[range]) / self.weights.of(i);
+                if let Penalty::PerAgent(_) = self.rho {
+                    // Agent by agent P ḡ is needed itself: s of x lifted would be one more product as well.
+                    self.op.raw().project(d_g, self.y);
+                    for (i, range) in sheaf.row_offsets().windows(2).enumerate() {
+                        let used = sheaf.slot_rows(i).last().copied().unwrap_or(0);
+                        let rows = range[0]..range[0] + used;
+                        self.d_s[i] += dot(&self.y[rows.clone()], &s[rows]) / self.weights.of(i);
+                    }
                 }
             }
             Coupling::Soft { gamma, .. } => {
-                self.d_gamma += dot(self.y, s);
+                self.d_gamma += along_s;
                 axpy(d_x, gamma, self.tmp);
                 for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
                     let rho = self.rho.of(i);
@@ -157,7 +166,8 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
 pub(super) fn node_scratch_len<T: Real>(rule: &Rule<T>, coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
     let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), coupling.edge_len(sheaf));
     let (steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
-    (2 * slopes + 1) * m + (3 * steps + 3) * n + (slopes + 1) * e + sheaf.agents()
+    let fixed = m + 3 * n + e + sheaf.agents();
+    fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
 }
 
 /// Numbers of scratch for [`node_forward`] alone.
@@ -251,11 +261,11 @@ pub(super) fn node_vjp<T: Real>(
     match coupling {
         Coupling::Hard => {
             weights.vjp(d_s, T::ZERO, d_rho);
-            grad.maps.add_outers(sheaf, op.maps(), T::ONE, 2 * steps, rows, &states[..2 * steps * n]);
+            grad.maps.outers(sheaf, op.maps(), T::ONE, 2 * steps, rows, &states[..2 * steps * n]);
         }
         Coupling::Soft { gamma, .. } => {
             *grad.gamma += d_gamma;
-            grad.maps.add_outers(sheaf, op.maps(), gamma, 2 * steps, rows, &states[..2 * steps * n]);
+            grad.maps.outers(sheaf, op.maps(), gamma, 2 * steps, rows, &states[..2 * steps * n]);
         }
     }
 }

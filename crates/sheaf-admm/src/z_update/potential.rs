@@ -111,28 +111,33 @@ impl<T: Real> Potential<T> {
     }
 
     /// Numbers of scratch that `forward` and `vjp` share.
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (rule, coupling) = self.parts();
         node_scratch_len(&rule, &coupling, op.sheaf())
     }
 
     /// Numbers of scratch that `forward` needs when no adjoint will run.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         node_forward_scratch_len(&self.parts().1, op.sheaf())
     }
 
     /// Nothing is carried.
-    pub fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
+    pub(super) fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
         0
     }
 
     /// Nothing to prepare.
-    pub fn prepare(&self, _op: &SheafOp<'_, T>, _rho: &Penalty<'_, T>, _scratch: &mut [T]) -> Result<()> {
+    pub(super) fn prepare(
+        &self,
+        _op: &SheafOp<'_, T>,
+        _rho: &Penalty<'_, T>,
+        _scratch: &mut [T],
+    ) -> Result<()> {
         Ok(())
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub fn forward(
+    pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -147,7 +152,7 @@ impl<T: Real> Potential<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,

@@ -1,7 +1,10 @@
 //! Constructors on arbitrary input: an error or a thing that works, never a panic.
 
 use proptest::prelude::*;
-use sheaf_admm::sheaf::{AgentGraph, Edge, LowRank, Maps, Sheaf, SheafOp};
+use sheaf_admm::params::ParamLayout;
+use sheaf_admm::sheaf::{
+    AgentGraph, Connectivity, Edge, LowRank, Maps, Sheaf, SheafOp, ViewGroups, compose_low_rank,
+};
 
 /// Mostly small numbers, sometimes absurd ones.
 fn size() -> impl Strategy<Value = usize> {
@@ -40,9 +43,9 @@ fn assert_works(op: &SheafOp<'_, f64>) -> Result<(), TestCaseError> {
     let z: Vec<f64> = (0..sheaf.state_len()).map(|k| (k as f64).sin()).collect();
     let (mut y, mut s) = (vec![f64::NAN; sheaf.row_len()], vec![f64::NAN; sheaf.row_len()]);
     let (mut r, mut g) = (vec![f64::NAN; sheaf.edge_len()], vec![f64::NAN; sheaf.state_len()]);
-    op.laplacian(&z, &mut g, &mut y, &mut s);
+    op.laplacian(&z, &mut g, &mut y, &mut s).expect("fits");
     let quadratic: f64 = g.iter().zip(&z).map(|(g, z)| g * z).sum();
-    let energy = op.energy(&z, &mut r, &mut y);
+    let energy = op.energy(&z, &mut r, &mut y).expect("fits");
     prop_assert!((quadratic - 2.0 * energy).abs() <= 1e-9 * (1.0 + energy), "{quadratic} {energy}");
     Ok(())
 }
@@ -58,6 +61,50 @@ proptest! {
         if let Ok(graph) = AgentGraph::from_edges(agents, &pairs) {
             prop_assert_eq!(graph.edges().len(), pairs.len());
             prop_assert!(pairs.iter().all(|&(u, v)| u < agents && v < agents));
+        }
+    }
+
+    #[test]
+    fn grids_give_a_graph_or_an_error((height, width) in (size(), size()), eight in any::<bool>()) {
+        let connectivity = if eight { Connectivity::Eight } else { Connectivity::Four };
+        if let Ok(graph) = AgentGraph::grid(height, width, connectivity) {
+            prop_assert_eq!(graph.agents(), height * width);
+            let (h, w) = if graph.agents() == 0 { (0, 0) } else { (height, width) };
+            let across = |n: usize| n.saturating_sub(1);
+            let diagonal = if eight { 2 * across(h) * across(w) } else { 0 };
+            prop_assert_eq!(graph.edges().len(), h * across(w) + across(h) * w + diagonal);
+        } else {
+            prop_assert!(height.saturating_mul(width) > 1000);
+        }
+    }
+
+    #[test]
+    fn layouts_hold_what_was_declared_or_tell_of_a_mistake(
+        tensors in prop::collection::vec(("[ab]{1,2}", prop::collection::vec(size(), 0..3)), 0..6),
+    ) {
+        let mut layout = ParamLayout::new();
+        let ranges: Vec<_> = tensors.iter().map(|(name, shape)| layout.add(name.as_str(), shape)).collect();
+        prop_assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let mut names: Vec<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let unique = names.windows(2).all(|pair| pair[0] != pair[1]);
+        let small = tensors.iter().all(|(_, shape)| shape.iter().all(|&n| n < 6));
+        prop_assert_eq!(layout.check().is_ok(), unique && (small || layout.check().is_ok()));
+        if layout.check().is_ok() {
+            for ((name, _), range) in tensors.iter().zip(ranges) {
+                prop_assert_eq!(layout.range(name).expect("declared"), range);
+            }
+        }
+    }
+
+    #[test]
+    fn views_of_any_agents_are_grouped(graph in graph(), index in prop::collection::vec(0u32..9, 0..9)) {
+        let sheaf = Sheaf::uniform(&graph, 2, 1).expect("sizes are positive");
+        let mut groups = ViewGroups::default();
+        groups.set(&sheaf, &index);
+        prop_assert_eq!(groups.index(), &index[..]);
+        for (agent, &local) in groups.local().iter().enumerate() {
+            prop_assert_eq!(groups.views()[local as usize], index[agent]);
         }
     }
 
@@ -122,6 +169,13 @@ proptest! {
             Maps::PerAgent(&all[0]),
             Maps::LowRank(low),
         ];
+        let mut stacks = all[0].clone();
+        if compose_low_rank(&sheaf, &low, &mut stacks).is_ok() {
+            let maps = Maps::Table { stacks: &stacks, index: &index, order: &[], tiles: &[] };
+            if let Ok(op) = SheafOp::new(&sheaf, maps) {
+                assert_works(&op)?;
+            }
+        }
         for maps in kinds {
             if let Ok(op) = SheafOp::new(&sheaf, maps) {
                 assert_works(&op)?;

@@ -9,7 +9,7 @@ use crate::point::{Point, dot};
 fn composed(net: &Net, point: &Point, views: usize) -> Vec<f64> {
     let u = net.sheaf.as_uniform().expect("a grid");
     let mut stacks = vec![f64::NAN; views * u.d_v * u.ld];
-    compose_low_rank(&net.sheaf, &net.low_rank(point), &mut stacks);
+    compose_low_rank(&net.sheaf, &net.low_rank(point), &mut stacks).expect("a grid");
     stacks
 }
 
@@ -47,7 +47,7 @@ fn composing_has_its_adjoint() {
         let gated = point.has("gate");
         let mut grad =
             LowRankGrad { base: &mut base, a: &mut a, b: &mut b, gate: gated.then_some(gate.as_mut_slice()) };
-        compose_low_rank_vjp(&net.sheaf, &net.low_rank(&point), &d_stacks, &mut grad);
+        compose_low_rank_vjp(&net.sheaf, &net.low_rank(&point), &d_stacks, &mut grad).expect("a grid");
         let mut grad = Point::default();
         grad.push_added("base", base);
         grad.push_added("a", a);

@@ -7,7 +7,7 @@ use sheaf_admm::x_update::{Dense, Diagonal, Objective, ObjectiveGrad, Penalty};
 use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, Descent, Exact, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
 
-fn assert_kind<T>(result: Result<T>, kind: ErrorKind, place: &str) {
+pub fn assert_kind<T>(result: Result<T>, kind: ErrorKind, place: &str) {
     let error = result.err().unwrap_or_else(|| panic!("{place}: a mistake went through"));
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.place().contains(place), "`{place}` is not in: {error}");

@@ -100,7 +100,7 @@ impl Fixture {
         let all: Vec<T> = self.input(if self.word(1) == "table" { "stacks" } else { "maps" });
         let mut stacks = vec![T::ZERO; all.len() / rows * one];
         for (rows, stack) in all.chunks_exact(rows).zip(stacks.chunks_exact_mut(one)) {
-            Sheaf::pack_stack(rows, u.d_v, stack);
+            Sheaf::pack_stack(rows, u.d_v, stack).expect("fits");
         }
         stacks
     }
@@ -116,7 +116,7 @@ impl Fixture {
         let (rows, one) = (u.slots * u.d_e * u.d_v, u.d_v * u.ld);
         let mut all = vec![T::ZERO; d_stacks.len() / one * rows];
         for (rows, stack) in all.chunks_exact_mut(rows).zip(d_stacks.chunks_exact(one)) {
-            Sheaf::unpack_stack_add(stack, u.d_v, rows);
+            Sheaf::unpack_stack_add(stack, u.d_v, rows).expect("fits");
         }
         vec![(if self.word(1) == "table" { "stacks" } else { "maps" }, all)]
     }

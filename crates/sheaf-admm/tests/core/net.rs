@@ -54,7 +54,7 @@ impl Net {
 
     /// A 3 × 3 grid with eight neighbours, stalks 5 and 2.
     pub fn grid(kind: Kind) -> Self {
-        Self::uniform("grid", AgentGraph::grid(3, 3, Connectivity::Eight), 5, 2, kind)
+        Self::uniform("grid", AgentGraph::grid(3, 3, Connectivity::Eight).expect("small"), 5, 2, kind)
     }
 
     /// Agents and edges of different sizes: a double edge, a slot that two edges share, an agent without edges.
@@ -92,7 +92,7 @@ impl Net {
     /// Four agents: few enough rows that the Laplacian is well conditioned on its range, so that long solves and
     /// their adjoints stay far from rounding.
     pub fn small(kind: Kind) -> Self {
-        Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight), 5, 2, kind)
+        Self::uniform("square", AgentGraph::grid(2, 2, Connectivity::Eight).expect("small"), 5, 2, kind)
     }
 
     /// Every kind of maps on few agents.

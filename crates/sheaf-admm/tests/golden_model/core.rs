@@ -118,12 +118,13 @@ impl Core {
         let u = self.sheaf.as_uniform().expect("a grid");
         if config.text("rm_mode") == "fixed" {
             let mut stacks = vec![T::ZERO; u.d_v * u.ld];
-            Sheaf::pack_stack(&base, u.d_v, &mut stacks);
+            Sheaf::pack_stack(&base, u.d_v, &mut stacks).unwrap();
             return Built { base, stacks };
         }
         let mut stacks = vec![T::ZERO; if composed { self.index.len() * u.d_v * u.ld } else { 0 }];
         if composed {
-            compose_low_rank(&self.sheaf, &self.low_rank(config, &base, encoded, sample), &mut stacks);
+            compose_low_rank(&self.sheaf, &self.low_rank(config, &base, encoded, sample), &mut stacks)
+                .unwrap();
         }
         Built { base, stacks }
     }
@@ -304,12 +305,14 @@ impl Core {
                 problem.reverse(adjoint, &seeds, &mut gradients, &mut tape.workspace).expect("reverses");
             }
             match problem.op.maps() {
-                Maps::Shared(_) => Sheaf::unpack_stack_add(&d_stacks, config.count("d_v"), &mut d_base),
+                Maps::Shared(_) => {
+                    Sheaf::unpack_stack_add(&d_stacks, config.count("d_v"), &mut d_base).unwrap();
+                }
                 Maps::Table { .. } => {
                     let low = self.low_rank(config, &built.base, encoded, sample);
                     let gate = gated.then_some(d_gate.as_mut_slice());
                     let mut grad = LowRankGrad { base: &mut d_base, a: d_a, b: d_b, gate };
-                    compose_low_rank_vjp(&self.sheaf, &low, &d_stacks, &mut grad);
+                    compose_low_rank_vjp(&self.sheaf, &low, &d_stacks, &mut grad).unwrap();
                 }
                 _ => {}
             }
@@ -345,7 +348,7 @@ fn graph(inputs: &Golden, agents: usize) -> AgentGraph {
         slot_v: slot_v.data[e] as u32,
     };
     let edges: Vec<Edge> = (0..slot_u.data.len()).map(edge).collect();
-    let grid = AgentGraph::grid(3, 3, sheaf_admm::sheaf::Connectivity::Eight);
+    let grid = AgentGraph::grid(3, 3, sheaf_admm::sheaf::Connectivity::Eight).unwrap();
     let sorted = |edges: &[Edge]| {
         let mut ends: Vec<_> = edges.iter().map(|e| (e.u, e.slot_u, e.v, e.slot_v)).collect();
         ends.sort_unstable();

@@ -41,7 +41,7 @@ fn each_number(sheaf: &Sheaf, graph: &AgentGraph, mut f: impl FnMut(usize, usize
 
 fn run<T: Real>(golden: &Golden, kind: Kind) {
     let name = format!("dense quadratic, {} bits, {kind:?}", size_of::<T>() * 8);
-    let graph = AgentGraph::grid(3, 3, Connectivity::Eight);
+    let graph = AgentGraph::grid(3, 3, Connectivity::Eight).unwrap();
     let ends: Vec<i32> = graph.edges().iter().flat_map(|e| [e.u as i32, e.v as i32]).collect();
     assert_eq!(ends, golden.i32("edges").data, "the edges come in the order of the library's grid");
     let sheaf = Sheaf::uniform(&graph, 6, 3).expect("sizes are positive");

@@ -154,7 +154,7 @@ fn the_value_is_smallest_at_the_prox() {
     let (objective, x) = (setup.family.objective(&setup.params), setup.x());
     let total = |x: &[f64]| {
         let gap: f64 = x.iter().zip(&setup.v).map(|(x, v)| (x - v) * (x - v)).sum();
-        objective.value(&setup.offsets, x) + 0.35 * gap
+        objective.value(&setup.offsets, x).unwrap() + 0.35 * gap
     };
     let best = total(&x);
     let (lo, hi) = (&setup.params[4], &setup.params[5]);

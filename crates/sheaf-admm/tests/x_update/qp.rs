@@ -175,7 +175,7 @@ fn the_qp_agrees_with_the_diagonal_closed_form_on_boxes() {
     let (x, y) = (solve(&closed, &offsets, &[0.7], &v), solve(&general, &offsets, &[0.7], &v));
     x.iter().zip(&y).for_each(|(&x, &y)| close(x, y, "diagonal against qp"));
     assert!(x.contains(&-0.5) && x.iter().zip(&bounds).any(|(x, b)| x == b), "bounds must be active");
-    close(closed.value(&offsets, &x), general.value(&offsets, &y), "values");
+    close(closed.value(&offsets, &x).unwrap(), general.value(&offsets, &y).unwrap(), "values");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_qp_without_constraints_agrees_with_the_dense_solve() {
     let general = Objective::Qp(Qp::new(Curvature::Dense(&quad), &q));
     let (x, y) = (solve(&dense, &offsets, &[0.7], &v), solve(&general, &offsets, &[0.7], &v));
     x.iter().zip(&y).for_each(|(&x, &y)| close(x, y, "dense against qp"));
-    close(dense.value(&offsets, &x), general.value(&offsets, &y), "values");
+    close(dense.value(&offsets, &x).unwrap(), general.value(&offsets, &y).unwrap(), "values");
 }
 
 #[test]

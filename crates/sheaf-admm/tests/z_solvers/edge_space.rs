@@ -47,7 +47,7 @@ fn the_soft_multipliers_are_gamma_times_the_residuals() {
     let case = Case::mixed(4);
     let (op, rho) = (case.op(), Penalty::PerAgent(&[0.5, 1.5, 0.8, 2.0, 1.1]));
     let w = TestRng::new(4).normals(case.sheaf.state_len());
-    let solver = edge(SOFT, CG, TIGHT);
+    let solver = ZUpdate::EdgeSpace(edge(SOFT, CG, TIGHT));
     let mut carry = vec![0.0; solver.carry_len(&op)];
     let (mut z, mut scratch) = (w.clone(), vec![f64::NAN; solver.scratch_len(&op)]);
     solver.forward(&op, &rho, &w, &w, &mut carry, &mut z, &mut scratch).unwrap();
@@ -61,13 +61,13 @@ fn a_warm_start_at_the_solution_has_nothing_left_to_do_even_when_the_penalty_has
     let op = case.op();
     let w = TestRng::new(5).normals(case.sheaf.state_len());
     for method in [CG, descent(0.08, 0.9)] {
-        let solver = edge(Agreement::Hard, method, TIGHT);
+        let solver = ZUpdate::EdgeSpace(edge(Agreement::Hard, method, TIGHT));
         let mut carry = vec![0.0; solver.carry_len(&op)];
         let (mut z, mut scratch) = (w.clone(), vec![f64::NAN; solver.scratch_len(&op)]);
         let rho = Penalty::Scalar(2.0);
         let cold = solver.forward(&op, &rho, &w, &w, &mut carry, &mut z, &mut scratch).unwrap();
-        let near =
-            EdgeSpace { stop: Stop::Tolerance { absolute: 1e-10, relative: 0.0, max_steps: 100 }, ..solver };
+        let near = Stop::Tolerance { absolute: 1e-10, relative: 0.0, max_steps: 100 };
+        let near = ZUpdate::EdgeSpace(edge(Agreement::Hard, method, near));
         let warm = near.forward(&op, &rho, &w, &w, &mut carry, &mut z, &mut scratch).unwrap();
         assert!(cold.steps > 3 && warm.steps == 0 && warm.converged);
         // With half the penalty the scaled dual, w − z, is twice as large and the multipliers are the same.
@@ -85,7 +85,7 @@ fn a_cold_solver_carries_nothing_and_starts_at_zero() {
     for method in [GUARDED, descent(0.1, 0.5)] {
         let warm = edge(SOFT, method, Stop::Steps(4));
         let cold = EdgeSpace { warm: false, ..warm };
-        assert_eq!(cold.carry_len(&case.op()), 0);
+        assert_eq!(ZUpdate::EdgeSpace(cold).carry_len(&case.op()), 0);
         let rho = Penalty::Scalar(0.8);
         let [(a, _), (b, _)] = [warm, cold].map(|s| solve(&ZUpdate::EdgeSpace(s), &case, &rho, &w));
         assert_near(&a, &b, 1e-14);

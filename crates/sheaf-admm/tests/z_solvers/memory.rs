@@ -32,8 +32,7 @@ fn solvers(case: &Case) -> Vec<ZUpdate<f64>> {
 
 #[test]
 fn solves_and_their_adjoints_ask_for_no_memory() {
-    // Shared maps are left out: their products are calls of the GEMM crate, which packs into buffers of its own.
-    for case in [Case::mixed(1), Case::table(1), Case::low_rank(1)] {
+    for case in Case::all(1) {
         let (op, n) = (case.op(), case.sheaf.state_len());
         let w = TestRng::new(1).normals(n);
         let rho = Penalty::PerAgent(&[0.5, 1.5, 0.8, 2.0, 1.1, 0.9][..case.sheaf.agents()]);

@@ -55,7 +55,8 @@ impl Case {
                 &rows,
                 d_v[i],
                 &mut params[sheaf.stack_offsets()[i]..sheaf.stack_offsets()[i + 1]],
-            );
+            )
+            .unwrap();
         }
         Self { name, graph, sheaf, kind: Kind::PerAgent, params }
     }
@@ -66,25 +67,25 @@ impl Case {
         let graph = AgentGraph::with_slots(vec![1; 3], vec![edge(0, 1), edge(1, 2), edge(0, 2)]).unwrap();
         let sheaf = Sheaf::uniform(&graph, 4, 2).unwrap();
         let mut params = vec![0.0; 4 * 16];
-        Sheaf::pack_stack(&scaled(TestRng::new(seed).normals(8), 0.5), 4, &mut params);
+        Sheaf::pack_stack(&scaled(TestRng::new(seed).normals(8), 0.5), 4, &mut params).unwrap();
         Self { name: "shared", graph, sheaf, kind: Kind::Shared, params }
     }
 
     /// A 2 × 3 grid, three views.
     pub fn table(seed: u64) -> Self {
-        let graph = AgentGraph::grid(2, 3, Connectivity::Eight);
+        let graph = AgentGraph::grid(2, 3, Connectivity::Eight).unwrap();
         let sheaf = Sheaf::uniform(&graph, 4, 1).unwrap();
         let mut rng = TestRng::new(seed);
         let mut params = vec![0.0; 3 * 4 * 16];
         for stack in params.chunks_exact_mut(64) {
-            Sheaf::pack_stack(&scaled(rng.normals(32), 0.5), 4, stack);
+            Sheaf::pack_stack(&scaled(rng.normals(32), 0.5), 4, stack).unwrap();
         }
         Self { name: "table", graph, sheaf, kind: Kind::Table { index: vec![0, 1, 2, 1, 0, 2] }, params }
     }
 
     /// A 2 × 2 grid with low-rank maps, gated.
     pub fn low_rank(seed: u64) -> Self {
-        let graph = AgentGraph::grid(2, 2, Connectivity::Four);
+        let graph = AgentGraph::grid(2, 2, Connectivity::Four).unwrap();
         let sheaf = Sheaf::uniform(&graph, 4, 2).unwrap();
         let mut rng = TestRng::new(seed);
         let (views, rank) = (3, 2);

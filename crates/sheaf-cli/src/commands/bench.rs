@@ -55,7 +55,9 @@ impl Bench {
         let request = &self.request;
         match self.kind {
             None => {
-                [BenchKind::Eval, BenchKind::Solve, BenchKind::Train].map(|k| (k, request.clone())).to_vec()
+                let usual = [BenchKind::Eval, BenchKind::Solve, BenchKind::Train];
+                let all = usual.iter().chain(self.task.hot_paths());
+                all.map(|&kind| (kind, request.clone())).collect()
             }
             Some(BenchKind::Scaling) => {
                 let sizes = self.task.scaling_sizes();
@@ -139,6 +141,9 @@ impl Row {
             BenchKind::Eval => "eval",
             BenchKind::Solve => "solve",
             BenchKind::Scaling => "scaling",
+            BenchKind::Laplacian => "laplacian",
+            BenchKind::Forward => "forward",
+            BenchKind::Reverse => "reverse",
         }
     }
 

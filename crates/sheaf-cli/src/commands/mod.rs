@@ -1,6 +1,7 @@
 //! One file per command: what was typed, checked; and what is done about it.
 
 mod bench;
+mod bench_kind;
 mod data;
 mod eval;
 mod export;
@@ -11,6 +12,7 @@ mod trace;
 mod train;
 
 pub use bench::Bench;
+pub use bench_kind::BenchKind;
 pub use data::Data;
 pub use eval::Eval;
 pub use export::Export;

@@ -4,7 +4,7 @@
 //! | renderer | takes | gives |
 //! | --- | --- | --- |
 //! | [`text`] | one frame | lines for a terminal, with or without colours |
-//! | [`write`] | all frames | a `.png` (the last) or `.gif` file |
+//! | [`write()`] | all frames | a `.png` (the last) or `.gif` file |
 
 use std::path::Path;
 

@@ -48,6 +48,17 @@ pub trait Task: Sync {
 
     /// Sizes that `bench scaling` goes through.
     fn scaling_sizes(&self) -> &'static [usize];
+
+    /// Kinds that `bench` measures beside training, evaluating and solving.
+    fn hot_paths(&self) -> &'static [BenchKind] {
+        &[]
+    }
+}
+
+/// What a task says that is asked for a hot path it does not measure.
+pub(crate) fn no_hot_path(task: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, "bench", "a task with hot paths of its own: maze", task)
+        .hint("`sheaf bench train`, `eval` and `solve` measure every task")
 }
 
 impl std::fmt::Debug for dyn Task {

@@ -115,7 +115,9 @@ fn the_built_in_weights_can_be_inspected_and_measured() {
     let here = std::path::Path::new(".");
     let told = json(here, "inspect builtin:maze");
     assert_eq!((told["task"].as_str(), told["parameters"].as_u64()), (Some("maze"), Some(181_859)));
-    for kind in ["train --batch 8", "eval --batch 4", "solve"] {
+    for kind in
+        ["train --batch 8", "eval --batch 4", "solve", "laplacian --batch 2", "forward", "reverse --batch 3"]
+    {
         let row = json(here, &format!("bench {kind} --task maze --size 7 --iterations 3 --seconds 0.1"));
         assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(9), Some(3)));
         for key in ["samples_per_s", "ns_per_agent_iteration", "peak_rss_mb"] {

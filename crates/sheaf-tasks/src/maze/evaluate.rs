@@ -172,7 +172,7 @@ pub fn evaluate_each<T: Real>(
     let mut all = Vec::with_capacity(set.len());
     for first in (0..set.len()).step_by(TILE) {
         let last = (first + TILE).min(set.len());
-        batch.encode(model, params, &board, &set.inputs[first * set.pixels()..last * set.pixels()]);
+        batch.encode(model, params, &board, &set.inputs[first * set.pixels()..last * set.pixels()])?;
         let told: Result<Vec<_>> = (first..last)
             .into_par_iter()
             .with_max_len(1)

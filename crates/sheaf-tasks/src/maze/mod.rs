@@ -18,6 +18,7 @@
 //! | [`model`] | encoder, ADMM, decoder |
 //! | [`experiment`], [`evaluate`], [`settle`] | training runs from TOML files; solved rates; when to stop |
 //! | [`watch`], [`weights`] | one maze, iteration by iteration; trained models |
+//! | [`hot`] | what takes the time, to measure by |
 //! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
 //! | [`text`], [`image`] | mazes people type or paint |
 
@@ -25,6 +26,7 @@ pub mod carve;
 pub mod data;
 pub mod evaluate;
 pub mod experiment;
+pub mod hot;
 pub mod image;
 pub mod metrics;
 pub mod model;

@@ -83,7 +83,7 @@ pub fn watch(
     see: &mut dyn FnMut(&Moment<'_>),
 ) -> Result<Watched> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let mut picture = vec![0.0; board.grid.pixels() * CLASSES];
@@ -146,7 +146,7 @@ impl Meter {
     fn measure(&mut self, seen: &Iteration<'_, '_, f32>) {
         seen.primal(&mut self.primal);
         seen.dual(&mut self.dual);
-        let consistency = seen.consistency(&mut self.r, &mut self.rows);
+        let consistency = seen.consistency(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
         self.distances = Distances { primal: rms(&self.primal), dual: rms(&self.dual), consistency };
     }
 }
@@ -165,7 +165,7 @@ pub fn trace<T: Real>(
     iterations: usize,
 ) -> Result<(Trace<T>, Vec<T>)> {
     let mut batch = Batch::default();
-    batch.encode(model, params, board, input);
+    batch.encode(model, params, board, input)?;
     let (tables, index, agents) = (batch.tables(), batch.views().index(), board.sheaf.agents());
     let (mut sample, mut look) = (Sample::default(), Sample::default());
     let (mut trace, mut logits) = (Trace::default(), Vec::new());

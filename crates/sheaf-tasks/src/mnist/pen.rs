@@ -116,8 +116,15 @@ pub fn draw(digit: u8, size: usize, stream: &mut Stream, image: &mut [u8]) {
     let all = || lines.iter().flatten();
     let n = all().count().max(1) as f64;
     let mean = [0, 1].map(|axis| all().map(|p| p[axis]).sum::<f64>() / n);
+    // A drawing with its weight at one end would reach the border at the other: it keeps off by one pixel.
+    let keep = unit + radius + 0.5;
+    let shift = [0, 1].map(|axis| {
+        let low = all().map(|p| p[axis]).fold(f64::INFINITY, f64::min);
+        let high = all().map(|p| p[axis]).fold(f64::NEG_INFINITY, f64::max);
+        (0.5 * size as f64 - mean[axis]).min(size as f64 - keep - high).max(keep - low)
+    });
     for point in lines.iter_mut().flatten() {
-        *point = [0, 1].map(|axis| point[axis] - mean[axis] + 0.5 * size as f64);
+        *point = [0, 1].map(|axis| point[axis] + shift[axis]);
     }
     image.fill(0);
     for line in &lines {
@@ -205,7 +212,10 @@ mod tests {
             };
             let (x, y) = (mean(|p| p % 28), mean(|p| p / 28));
             assert!((x - 14.0).abs() < 2.0 && (y - 14.0).abs() < 2.0, "picture {i}: {x}, {y}");
-            let border = image.iter().enumerate().filter(|(p, _)| p % 28 < 2 || p / 28 < 2);
+            let border = image.iter().enumerate().filter(|(p, _)| {
+                let inside = 1..27;
+                !inside.contains(&(p % 28)) || !inside.contains(&(p / 28))
+            });
             assert!(border.map(|(_, &v)| u32::from(v)).sum::<u32>() == 0, "picture {i} touches the border");
         }
         assert_ne!(set.image(0), set.image(10));

@@ -31,6 +31,8 @@ pub struct PairTape<'a, T> {
     pub block: usize,
     /// Numbers of a state of all agents.
     pub states: usize,
+    /// Pairs that a block has room for.
+    pub most: usize,
     /// Where p_0 stands in a block.
     pub p: usize,
     /// Where q̄_0 stands in a block.
@@ -44,7 +46,7 @@ impl<'a, T: Real> PairTape<'a, T> {
     #[inline(always)]
     fn at(&self, block: usize) -> (&'a [T], Range<usize>) {
         let numbers = &self.numbers[block * self.block..][..self.block];
-        let [first, end] = [0, 1].map(|k| numbers[self.span + k].to_f64() as usize);
+        let [first, end] = [0, 1].map(|k| (numbers[self.span + k].to_f64() as usize).min(self.most));
         (numbers, first..end)
     }
 

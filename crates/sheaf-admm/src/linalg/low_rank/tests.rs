@@ -127,8 +127,8 @@ fn of_pairs<T: Real>(level: Option<Level>) -> Vec<f64> {
     for (block, span) in numbers.chunks_exact_mut(block).zip(spans) {
         block[6 * n + 1..6 * n + 3].copy_from_slice(&span.map(T::from_f64));
     }
-    let (tape, scale) =
-        (PairTape { numbers: &numbers, block, states: n, p: 0, q: 3 * n, span: 6 * n + 1 }, T::from_f64(0.6));
+    let (span, scale) = (6 * n + 1, T::from_f64(0.6));
+    let tape = PairTape { numbers: &numbers, block, states: n, most: 3, p: 0, q: 3 * n, span };
     if let Some(level) = level {
         pairs_at(level, shape, agents, &index, &partners, &base, &views, tape, scale, &mut d);
         return d.into_iter().map(T::to_f64).collect();

@@ -1,4 +1,4 @@
-//! g_i = F_iᵀ s_i: a dot product per column, added up by one tree of shuffles.
+//! g_i = F_iᵀ s_i: a dot product per column, added up by one tree of shuffles. Rows of padding are not read.
 
 use std::arch::x86_64::*;
 
@@ -14,22 +14,24 @@ pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize, const HALF: bo
     g: &mut [f32],
 ) {
     let (d_v, ld) = (columns::<DV>(&table), LV * 16);
+    let in_use = if HALF { 8 } else { table.rows.saturating_sub(ld - 16).min(16) };
+    let last = ((1u32 << in_use) - 1) as __mmask16;
     for (i, &view) in table.index.iter().enumerate() {
         // SAFETY: `check` and `place` hold for every view and agent.
         unsafe {
             let mut held = [_mm512_setzero_ps(); LV];
             for b in 0..LV {
-                // Rows of padding may hold anything.
-                let rows = if HALF && b + 1 == LV { 0xff } else { 0xffff };
+                let rows = if b + 1 == LV { last } else { 0xffff };
                 held[b] = _mm512_maskz_loadu_ps(rows, s.as_ptr().add(i * ld + b * 16));
             }
             let stack = stacks.as_ptr().add(place(view, views, d_v * ld));
-            lift_one::<LV, DV>(d_v, stack, held, g.as_mut_ptr().add(i * d_v));
+            lift_one::<LV, DV>(d_v, stack, held, last, g.as_mut_ptr().add(i * d_v));
         }
     }
 }
 
-/// Fᵀ s of one agent, s in registers. The sums bind here, not the loads: pairs of agents gain nothing.
+/// Fᵀ s of one agent, s in registers; `last` marks the rows of the last vector that count. The sums bind here, not the
+/// loads: pairs of agents gain nothing.
 ///
 /// # Safety
 /// `stack` has d_v·16·LV entries, `g` room for d_v.
@@ -39,6 +41,7 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
     d_v: usize,
     stack: *const f32,
     held: [__m512; LV],
+    last: __mmask16,
     g: *mut f32,
 ) {
     let (ld, mask) = (LV * 16, ((1u32 << d_v) - 1) as __mmask16);
@@ -49,9 +52,11 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
         }
         // SAFETY: column j of the stack; the caller vouches for its size.
         unsafe {
-            let mut acc = _mm512_mul_ps(held[0], _mm512_loadu_ps(stack.add(j * ld)));
+            let rows = |b: usize| if b + 1 == LV { last } else { 0xffff };
+            let mut acc = _mm512_mul_ps(held[0], _mm512_maskz_loadu_ps(rows(0), stack.add(j * ld)));
             for b in 1..LV {
-                acc = _mm512_fmadd_ps(held[b], _mm512_loadu_ps(stack.add(j * ld + b * 16)), acc);
+                let block = _mm512_maskz_loadu_ps(rows(b), stack.add(j * ld + b * 16));
+                acc = _mm512_fmadd_ps(held[b], block, acc);
             }
             sums[j] = acc;
         }

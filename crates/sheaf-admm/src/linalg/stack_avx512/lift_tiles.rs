@@ -20,7 +20,10 @@ const STATE: __mmask16 = (1 << D_V) - 1;
 /// # Safety
 /// The caller has checked all lengths of the band; the CPU has the instructions.
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-pub(super) unsafe fn lift_tiles_band<const KEEP: bool>(band: LiftBand<'_, f32>, views: usize) {
+pub(super) unsafe fn lift_tiles_band<const KEEP: bool, const MORE: bool>(
+    band: LiftBand<'_, f32>,
+    views: usize,
+) {
     let pointers = Pointers {
         partners: band.partners.rows(),
         base: band.base,
@@ -32,20 +35,28 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool>(band: LiftBand<'_, f32>, 
         shift: band.shift,
     };
     let tiles = band.tiles.as_ptr();
-    let mut ahead = band.agents.start;
-    // What is kept is written far from where anything was written lately: the lines are called in time, in the order in
-    // which they will be needed.
+    let (mut ahead, end) = (band.agents.start, band.agents.end);
     let mut call = |count: usize| {
-        if KEEP {
-            for k in ahead..(ahead + count).min(band.agents.end) {
+        for k in ahead..ahead + count {
+            // What is kept is written far from where anything was written lately: the lines are called in the order
+            // in which they will be needed.
+            if KEEP && k < end {
                 let soon = pointers.s.wrapping_add(band.table.agent(k) * LD);
-                for line in 0..LD / 16 {
-                    // A prefetch reads nothing and may name any address.
-                    _mm_prefetch::<_MM_HINT_ET0>(soon.wrapping_add(line * 16).cast_const().cast());
-                }
+                (0..LD / 16).for_each(|line| will_write(soon.wrapping_add(line * 16)));
             }
-            ahead += count;
+            // In a large sheaf states come from memory. Bands are too short for the prefetchers of the CPU.
+            if MORE {
+                let part = (k - band.agents.start) * D_V;
+                for soon in band.soon {
+                    if part < soon.len() {
+                        will_write(soon[part..].as_ptr());
+                    }
+                }
+                will_write(pointers.q.wrapping_add(end * D_V + part));
+                will_read(pointers.partners.as_ptr().wrapping_add((k + end - band.agents.start) * 8));
+            }
         }
+        ahead += count;
     };
     call(AHEAD);
     by_pairs!(
@@ -54,14 +65,28 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool>(band: LiftBand<'_, f32>, 
         |agents, view| {
             call(1);
             // SAFETY: `place` holds for every view, the band's checks for every agent.
-            unsafe { lift_some::<KEEP, 1>(agents, tiles.add(place(view, views, STACK)), &pointers) };
+            unsafe { lift_some::<KEEP, MORE, 1>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         },
         {
             call(2);
             // SAFETY: as above.
-            unsafe { lift_some::<KEEP, 2>(agents, tiles.add(place(view, views, STACK)), &pointers) };
+            unsafe { lift_some::<KEEP, MORE, 2>(agents, tiles.add(place(view, views, STACK)), &pointers) };
         }
     );
+}
+
+/// Calls a line of memory that will be read. It may lie anywhere: nothing is read by this.
+#[inline(always)]
+fn will_read<T>(at: *const T) {
+    // SAFETY: a prefetch touches nothing and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+}
+
+/// Calls a line of memory that will be written.
+#[inline(always)]
+fn will_write<T>(at: *const T) {
+    // SAFETY: a prefetch touches nothing and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
 }
 
 struct Pointers<'a> {
@@ -75,13 +100,13 @@ struct Pointers<'a> {
     shift: f32,
 }
 
-/// Agents that share a stack.
+/// Agents that share a stack. `MORE` changes nothing here: an instance of its own for every caller is worth inlining.
 ///
 /// # Safety
 /// `tiles` has a whole stack; the agents, and their partners, lie within what the pointers show.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-unsafe fn lift_some<const KEEP: bool, const A: usize>(
+unsafe fn lift_some<const KEEP: bool, const MORE: bool, const A: usize>(
     agents: [usize; A],
     tiles: *const f32,
     at: &Pointers<'_>,

@@ -115,9 +115,15 @@ pub(super) unsafe fn lift_tiles(band: LiftBand<'_, f32>) {
     assert!(band.partners.rows().len() == table.index.len() * 8, "exchange: one partner per slot");
     band.partners.check(band.slots, agents, base, band.y.len());
     let views = band.tiles.len() / tiles::STACK;
+    let alone = agents.len() == table.index.len();
     // SAFETY: the caller vouches for the CPU; all lengths were just checked.
     unsafe {
-        if band.keep { lift_tiles_band::<true>(band, views) } else { lift_tiles_band::<false>(band, views) }
+        match (band.keep, alone) {
+            (true, true) => lift_tiles_band::<true, false>(band, views),
+            (true, false) => lift_tiles_band::<true, true>(band, views),
+            (false, true) => lift_tiles_band::<false, false>(band, views),
+            (false, false) => lift_tiles_band::<false, true>(band, views),
+        }
     }
 }
 

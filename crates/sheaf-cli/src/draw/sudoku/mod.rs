@@ -5,7 +5,7 @@
 //! | [`terminal`] | boards side by side as text, with or without colours |
 //! | [`canvas`] | a picture of palette colours, for PNG and GIF |
 //! | [`svg`] | vectors, moving if there are several boards |
-//! | [`write`] | a file of the kind its name says |
+//! | [`write()`] | a file of the kind its name says |
 
 pub mod canvas;
 pub mod svg;

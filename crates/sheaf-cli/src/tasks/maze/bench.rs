@@ -7,6 +7,7 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::evaluate::{EvalOptions, Evaluator, evaluate};
 use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
+use sheaf_tasks::maze::hot::HotPaths;
 use sheaf_tasks::maze::model::{Batch, MazeModel};
 use sheaf_tasks::maze::weights::MazeWeights;
 
@@ -21,7 +22,28 @@ pub(super) fn workload(kind: BenchKind, request: &BenchRequest) -> Result<Worklo
         BenchKind::Train => train(request),
         BenchKind::Eval => eval(request),
         BenchKind::Solve | BenchKind::Scaling => solve(request),
+        BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse => hot_path(kind, request),
     }
+}
+
+/// One core on what takes the time, with the built-in weights; the table of stacks is that of a whole batch.
+fn hot_path(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+    let usual = match kind {
+        BenchKind::Laplacian => 1000,
+        BenchKind::Forward => 100,
+        _ => 27,
+    };
+    let (k, batch, size) =
+        (request.iterations.unwrap_or(usual), request.batch.unwrap_or(128), request.size.unwrap_or(19));
+    let MazeWeights { model, params, .. } = MazeWeights::builtin()?;
+    let mut paths = HotPaths::new(model, params, mazes(size, batch)?)?;
+    let (agents, samples) = (paths.agents(), if kind == BenchKind::Reverse { paths.mazes() } else { 1 });
+    let round = move || match kind {
+        BenchKind::Laplacian => paths.laplacians(k),
+        BenchKind::Forward => paths.forward(k),
+        _ => paths.forward_and_reverse(k),
+    };
+    Ok(Workload { size, agents, iterations: k, batch: samples, threads: Some(1), round: Box::new(round) })
 }
 
 fn mazes(size: usize, count: usize) -> Result<MazeSet> {
@@ -103,7 +125,7 @@ fn solve(request: &BenchRequest) -> Result<Workload> {
     let round = move || {
         (0..set.len()).try_for_each(|i| {
             let (input, label) = (set.input(i), set.label(i));
-            encoded.encode(&model, &params, &board, input);
+            encoded.encode(&model, &params, &board, input)?;
             worker.run(&model, &params, &board, &encoded, 0, input, label, &options).map(|_| ())
         })
     };

@@ -74,4 +74,8 @@ impl Task for Maze {
     fn scaling_sizes(&self) -> &'static [usize] {
         &[19, 37, 73, 145, 289, 501, 1001]
     }
+
+    fn hot_paths(&self) -> &'static [BenchKind] {
+        &[BenchKind::Laplacian, BenchKind::Forward, BenchKind::Reverse]
+    }
 }

@@ -14,7 +14,7 @@ use sheaf_tasks::mnist::shifts::Shift;
 use sheaf_tasks::mnist::{fit, pen};
 
 use crate::args::BenchKind;
-use crate::tasks::{BenchRequest, Workload};
+use crate::tasks::{BenchRequest, Workload, no_hot_path};
 
 const SEED: u64 = 1;
 
@@ -56,6 +56,7 @@ pub(super) fn agents(kind: BenchKind, request: &BenchRequest) -> Result<Workload
         BenchKind::Eval => {
             (None, Box::new(move || evaluate(&model, &params, &set, &options, &|_| {}).map(drop)))
         }
+        BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse => return Err(no_hot_path("mnist")),
         BenchKind::Solve | BenchKind::Scaling => {
             let mut pixels = vec![0.0f32; set.pixels()];
             let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(|e| {
@@ -77,6 +78,9 @@ pub(super) fn agents(kind: BenchKind, request: &BenchRequest) -> Result<Workload
 
 /// The network at work; it has no agents and no iterations.
 pub(super) fn network(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+    if let BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse = kind {
+        return Err(no_hot_path("mnist-cnn"));
+    }
     let (batch, size) = (request.batch.unwrap_or(128), request.size.unwrap_or(fit::SIDE));
     let mut experiment: CnnExperiment = experiment(request)?;
     let model = CnnModel::new(experiment.model.clone())?;

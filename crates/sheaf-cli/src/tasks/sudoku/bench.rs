@@ -10,7 +10,7 @@ use sheaf_tasks::sudoku::generate::{Kind, generate};
 use sheaf_tasks::sudoku::model::SudokuModel;
 
 use crate::args::BenchKind;
-use crate::tasks::{BenchRequest, Workload};
+use crate::tasks::{BenchRequest, Workload, no_hot_path};
 
 const SEED: u64 = 1;
 /// Rows of a board, the only size there is.
@@ -28,6 +28,7 @@ pub(super) fn workload(kind: BenchKind, request: &BenchRequest) -> Result<Worklo
         BenchKind::Train => train(experiment, request),
         BenchKind::Eval => eval(experiment, request),
         BenchKind::Solve | BenchKind::Scaling => solve(experiment, request),
+        BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse => Err(no_hot_path("sudoku")),
     }
 }
 

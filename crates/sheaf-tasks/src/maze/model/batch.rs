@@ -93,7 +93,7 @@ impl<T: Real> Batch<T> {
     }
 
     /// Collects the distinct views of `inputs` and encodes them.
-    pub fn encode(&mut self, model: &MazeModel, params: &[T], board: &Board, inputs: &[u8]) {
+    pub fn encode(&mut self, model: &MazeModel, params: &[T], board: &Board, inputs: &[u8]) -> Result<()> {
         self.views.collect(&board.grid, inputs);
         let (t, v) = (&mut self.tables, self.views.len());
         t.views.views = v;
@@ -106,9 +106,10 @@ impl<T: Real> Batch<T> {
             one_hot(code, patch);
             t.squares[k] = patch.iter().map(|&p| p * p).sum();
         }
-        model.encoder.forward(params, &board.sheaf, &mut t.views);
+        model.encoder.forward(params, &board.sheaf, &mut t.views)?;
         let (patches, scaled) = (&t.views.patches[..v * VIEW_LEN], &mut t.scaled[..v * VIEW_LEN]);
         model.decoder_in.view_table(params, patches, &mut t.decoder[..v * model.hidden()], scaled);
+        Ok(())
     }
 
     /// Mean loss over the batch and, overwriting `grad`, its gradient.
@@ -123,7 +124,7 @@ impl<T: Real> Batch<T> {
         adjoint: Adjoint<T>,
         grad: &mut [T],
     ) -> Result<BatchLoss> {
-        self.encode(model, params, board, inputs);
+        self.encode(model, params, board, inputs)?;
         let (pixels, agents) = (board.grid.pixels(), board.sheaf.agents());
         let samples = inputs.len() / pixels;
         let window = horizon.window.min(horizon.iterations).max(1);
@@ -162,11 +163,17 @@ impl<T: Real> Batch<T> {
             held(samples_held).push(sample);
             Ok(())
         })?;
-        Ok(self.finish(model, params, board, grad))
+        self.finish(model, params, board, grad)
     }
 
     /// Adds the chunks in order and takes the tables' gradients back to the parameters.
-    fn finish(&mut self, model: &MazeModel, params: &[T], board: &Board, grad: &mut [T]) -> BatchLoss {
+    fn finish(
+        &mut self,
+        model: &MazeModel,
+        params: &[T],
+        board: &Board,
+        grad: &mut [T],
+    ) -> Result<BatchLoss> {
         let (first, rest) = self.chunks.split_first_mut().expect("there are chunks");
         for chunk in rest {
             first.add(model, chunk);
@@ -182,8 +189,8 @@ impl<T: Real> Batch<T> {
         let [h, diag, q, l1, hi] = total.tables.each_ref().map(|b| &b[..n]);
         let u = board.sheaf.as_uniform().expect("a grid is uniform");
         let d = TableGrads { h, diag, q, l1, hi, stacks: &total.stacks[..v * u.d_v * u.ld] };
-        model.encoder.vjp(params, &board.sheaf, t, &d, grad, &mut self.encoder);
-        BatchLoss { loss: total.loss, bad: total.bad }
+        model.encoder.vjp(params, &board.sheaf, t, &d, grad, &mut self.encoder)?;
+        Ok(BatchLoss { loss: total.loss, bad: total.bad })
     }
 }
 

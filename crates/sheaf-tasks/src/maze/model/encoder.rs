@@ -15,13 +15,13 @@
 
 use std::ops::Range;
 
-use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::tiles::tile_stacks;
 use sheaf_admm::nn::{Init, LayerNorm, Linear, RmsNorm, activation};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{LowRank, LowRankGrad, Sheaf, Uniform, compose_low_rank, compose_low_rank_vjp, init};
+use sheaf_admm::{Real, Result};
 
 use super::config::{Checked, MapKind, MazeConfig, ObjectiveKind};
 
@@ -180,7 +180,7 @@ impl Encoder {
     }
 
     /// Fills the tables from `tables.patches`. Saves: everything private in the tables.
-    pub fn forward<T: Real>(&self, params: &[T], sheaf: &Sheaf, t: &mut Tables<T>) {
+    pub fn forward<T: Real>(&self, params: &[T], sheaf: &Sheaf, t: &mut Tables<T>) -> Result<()> {
         let (v, hidden, view_len) = (t.views, self.dense.output(), self.dense.input());
         let u = sheaf.as_uniform().expect("a grid is uniform");
         let n = v * u.d_v;
@@ -215,11 +215,12 @@ impl Encoder {
         }
         let low = self.low_rank_of(params, u, v, &t.a, &t.b);
         let stacks = &mut t.stacks[..v * u.d_v * u.ld];
-        compose_low_rank(sheaf, &low, stacks);
+        compose_low_rank(sheaf, &low, stacks)?;
         if sheaf.tile_len() > 0 {
             t.tiles.ensure(v * sheaf.tile_len());
             tile_stacks(stacks, &mut t.tiles);
         }
+        Ok(())
     }
 
     fn fit<T: Real>(&self, t: &mut Tables<T>, u: Uniform) {
@@ -265,7 +266,7 @@ impl Encoder {
         d: &TableGrads<'_, T>,
         d_params: &mut [T],
         s: &mut EncoderScratch<T>,
-    ) {
+    ) -> Result<()> {
         let (v, hidden) = (t.views, self.dense.output());
         let u = sheaf.as_uniform().expect("a grid is uniform");
         let (n, vh) = (v * u.d_v, v * hidden);
@@ -278,7 +279,7 @@ impl Encoder {
         s.normed.ensure(v * self.dense.input());
         let d_f = &mut s.f[..vh];
         d_f.fill(T::ZERO);
-        self.maps_vjp(params, sheaf, u, t, d.stacks, d_params, (&mut s.a, &mut s.b, &mut s.f_norm), d_f);
+        self.maps_vjp(params, sheaf, u, t, d.stacks, d_params, (&mut s.a, &mut s.b, &mut s.f_norm), d_f)?;
         let head = &mut s.head[..n];
         head.fill(T::ZERO);
         self.comm_norm.vjp(params, &t.h_raw[..n], d.h, Some(head), d_params);
@@ -303,6 +304,7 @@ impl Encoder {
         d_normed.fill(T::ZERO);
         self.dense.vjp(params, &t.normed[..v * view_len], d_pre, Some(d_normed), d_params);
         self.input_norm.vjp(params, &t.patches[..v * view_len], d_normed, None, d_params);
+        Ok(())
     }
 
     fn maps_vjp<T: Real>(
@@ -315,17 +317,17 @@ impl Encoder {
         d_params: &mut [T],
         (d_a, d_b, d_f_norm): (&mut [T], &mut [T], &mut [T]),
         d_f: &mut [T],
-    ) {
+    ) -> Result<()> {
         let (v, vh) = (t.views, t.views * self.dense.output());
         if !self.trains_base {
-            return;
+            return Ok(());
         }
         let low = self.low_rank_of(params, u, v, &t.a, &t.b);
         let (d_a, d_b) = (&mut d_a[..low.a.len()], &mut d_b[..low.b.len()]);
         d_a.fill(T::ZERO);
         d_b.fill(T::ZERO);
         let base = &mut d_params[self.base.clone()];
-        compose_low_rank_vjp(sheaf, &low, d_stacks, &mut LowRankGrad { base, a: d_a, b: d_b, gate: None });
+        compose_low_rank_vjp(sheaf, &low, d_stacks, &mut LowRankGrad { base, a: d_a, b: d_b, gate: None })?;
         if let Some((norm, a, b)) = &self.low_rank {
             let d_f_norm = &mut d_f_norm[..vh];
             d_f_norm.fill(T::ZERO);
@@ -333,5 +335,6 @@ impl Encoder {
             b.vjp(params, &t.f_norm[..vh], d_b, Some(d_f_norm), d_params);
             norm.vjp(params, &t.f[..vh], d_f_norm, Some(d_f), d_params);
         }
+        Ok(())
     }
 }

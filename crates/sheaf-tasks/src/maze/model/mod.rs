@@ -108,7 +108,7 @@ impl MazeModel {
     /// The grid of agents for mazes of this size.
     pub fn board(&self, height: usize, width: usize) -> Result<Board> {
         let grid = ViewGrid::maze(height, width)?;
-        let graph = AgentGraph::grid(grid.rows(), grid.columns(), Connectivity::Eight);
+        let graph = AgentGraph::grid(grid.rows(), grid.columns(), Connectivity::Eight)?;
         let sheaf = Sheaf::uniform(&graph, self.config.d_v, self.config.d_e)?;
         Ok(Board { grid, sheaf })
     }

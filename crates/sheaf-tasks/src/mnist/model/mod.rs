@@ -110,7 +110,7 @@ impl MnistModel {
     /// The grid of agents for pictures of this size.
     pub fn board(&self, height: usize, width: usize) -> Result<Board> {
         let grid = ViewGrid::new(height, width, self.config.patch, self.config.stride)?;
-        let graph = AgentGraph::grid(grid.rows(), grid.columns(), self.checked.connectivity);
+        let graph = AgentGraph::grid(grid.rows(), grid.columns(), self.checked.connectivity)?;
         let sheaf = Sheaf::uniform(&graph, self.config.d_v, self.config.d_e)?;
         let shape = PackedLowRank::<f32>::shape(&sheaf, self.checked.rank)?;
         Ok(Board { grid, sheaf, shape })

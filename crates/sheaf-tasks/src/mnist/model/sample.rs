@@ -171,7 +171,7 @@ impl MnistModel {
         let mut loss = T::ZERO;
         let logits = &mut sample.logits[..agents * self.classes()];
         for slot in 0..window {
-            let x = sample.ws.x_at(horizon.iterations - window + slot, n);
+            let x = sample.ws.x_at(horizon.iterations - window + slot, n)?;
             self.decoder.forward(params, x, logits);
             loss += cross_entropy_grad(logits, &sample.labels, self.classes(), weight, &mut sample.exps);
             self.decoder.vjp_input(params, logits, &mut sample.d_x[slot * n..][..n]);

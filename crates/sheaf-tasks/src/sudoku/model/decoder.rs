@@ -27,7 +27,7 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::gemm::{Mat, gemm};
-use sheaf_admm::nn::activation::gelu_keeping_slope;
+use sheaf_admm::nn::activation::{gelu_keeping_slope, multiply};
 use sheaf_admm::nn::{Linear, RmsNorm};
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::rng::Stream;
@@ -174,7 +174,7 @@ impl Decoder {
         gemm(d_x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
         // The activation is no longer needed: its buffer takes its gradient, then that before the gelu.
         gemm(act, d_logits, Mat::new(p, h, CLASSES).t(), T::ONE, T::ZERO);
-        act.iter_mut().zip(slope).for_each(|(d, &slope)| *d *= slope);
+        multiply(act, slope);
         let normed = &mut d.normed[..rows * i];
         self.dense1.vjp_weights(normed, act, d_params);
         self.dense1.vjp_input(params, act, normed);

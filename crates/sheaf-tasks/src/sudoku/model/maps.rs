@@ -19,7 +19,6 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::gemm::{Mat, gemm};
-use sheaf_admm::linalg::panel::panel_gemm;
 
 /// G, Gᵀ and C of one optimiser step.
 #[derive(Clone, Debug, Default)]
@@ -68,19 +67,19 @@ impl<T: Real> Stack<T> {
     /// y = x Gᵀ, overwriting.
     pub fn project(&self, x: &[T], y: &mut [T]) {
         let x = Mat::new(x, self.rows(x), self.d_v);
-        panel_gemm(y, x, Mat::new(&self.gt, self.d_v, self.m), false);
+        gemm(y, x, Mat::new(&self.gt, self.d_v, self.m), T::ONE, T::ZERO);
     }
 
     /// g = q G, overwriting or adding.
     pub fn lift(&self, q: &[T], g: &mut [T], add: bool) {
         let q = Mat::new(q, self.rows(g), self.m);
-        panel_gemm(g, q, Mat::new(&self.g, self.m, self.d_v), add);
+        gemm(g, q, Mat::new(&self.g, self.m, self.d_v), T::ONE, beta(add));
     }
 
     /// s = r C, overwriting or adding.
     pub fn gram(&self, r: &[T], s: &mut [T], add: bool) {
         let rows = r.len() / self.m;
-        panel_gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), add);
+        gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), T::ONE, beta(add));
     }
 }
 
@@ -106,13 +105,18 @@ impl<T: Real> StackGrad<T> {
     pub fn add_pair(&mut self, stack: &Stack<T>, rows: &[T], states: &[T]) {
         let count = stack.rows(states);
         let (rows, states) = (Mat::new(rows, count, stack.m), Mat::new(states, count, stack.d_v));
-        panel_gemm(&mut self.g, rows.t(), states, true);
+        gemm(&mut self.g, rows.t(), states, T::ONE, T::ONE);
     }
 
     /// d_C += d_sᵀ r.
     pub fn add_gram(&mut self, stack: &Stack<T>, d_s: &[T], r: &[T]) {
         let count = r.len() / stack.m;
         let (d_s, r) = (Mat::new(d_s, count, stack.m), Mat::new(r, count, stack.m));
-        panel_gemm(&mut self.c, d_s.t(), r, true);
+        gemm(&mut self.c, d_s.t(), r, T::ONE, T::ONE);
     }
+}
+
+/// What the output keeps of itself.
+fn beta<T: Real>(add: bool) -> T {
+    if add { T::ONE } else { T::ZERO }
 }

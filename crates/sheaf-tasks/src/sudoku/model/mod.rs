@@ -112,10 +112,9 @@ impl SudokuModel {
         (softplus_of(at), if self.config.rho_learned { sigmoid_of(at) } else { T::ZERO })
     }
 
-    /// Boards whose products are one: more make better products, fewer stay in the cache. The updates of low-rank maps
-    /// are megabytes for each board.
+    /// Boards whose products are one: more make better products, fewer stay in the cache.
     pub fn tile(&self) -> usize {
-        if self.checked.maps == MapKind::LowRank { 2 } else { 4 }
+        2
     }
 
     /// Numbers of a board's states.

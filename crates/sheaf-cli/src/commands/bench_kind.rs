@@ -1,0 +1,22 @@
+//! The kinds of `sheaf bench`.
+
+use clap::ValueEnum;
+
+/// What `sheaf bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchKind {
+    /// Training steps: gradient, optimiser, running average
+    Train,
+    /// Solving batches on all cores
+    Eval,
+    /// Solving one sample after the other on one core
+    Solve,
+    /// Solving ever larger samples, and with ever more iterations
+    Scaling,
+    /// The fused sheaf Laplacian alone, on one core (mazes)
+    Laplacian,
+    /// Iterations and decoder of samples encoded before, on one core (mazes)
+    Forward,
+    /// Iterations, loss and all gradients, on one core (mazes)
+    Reverse,
+}
