@@ -8,7 +8,7 @@
 //! S_i = Σ p_i q̄_iᵀ + q̄_i p_iᵀ      C_ji = Σ p_j q̄_iᵀ + q̄_j p_iᵀ      dF_is += F_is S_i − F_jo C_ji
 //! ```
 //!
-//! No residual has to be kept for this, only p and q̄, a fifth of the memory: the tape of a solve stays near the core.
+//! No residual has to be kept for this, only p and q̄, a quarter of the memory: the tape of a solve stays near the core.
 //!
 //! | name | shape |
 //! | --- | --- |
