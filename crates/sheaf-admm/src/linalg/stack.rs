@@ -14,6 +14,9 @@
 //! Projection and lift work on *bands* of [`BAND`] agents and on rows that start at some agent, the `base`: a sweep over
 //! a large sheaf then needs rows for a few bands only, which stay in the cache.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use super::exchange::{Partners, SlotRows};
