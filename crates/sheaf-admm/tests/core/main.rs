@@ -15,6 +15,7 @@ mod kernels;
 mod linear;
 mod memory;
 mod mistakes;
+mod mixed_vjp;
 mod net;
 mod point;
 mod reports;
