@@ -111,10 +111,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.scratch_len(op),
-            Self::Descent(s) => s.scratch_len(op),
+            Self::Descent(s) => s.steps().scratch_len(op),
             Self::EdgeSpace(s) => s.scratch_len(op),
             Self::Exact(s) => s.scratch_len(op),
-            Self::Potential(s) => s.scratch_len(op),
+            Self::Potential(s) => s.steps().scratch_len(op),
         }
     }
 
@@ -122,10 +122,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.forward_scratch_len(op),
-            Self::Descent(s) => s.forward_scratch_len(op),
+            Self::Descent(s) => s.steps().forward_scratch_len(op),
             Self::EdgeSpace(s) => s.forward_scratch_len(op),
             Self::Exact(s) => s.forward_scratch_len(op),
-            Self::Potential(s) => s.forward_scratch_len(op),
+            Self::Potential(s) => s.steps().forward_scratch_len(op),
         }
     }
 
@@ -136,10 +136,8 @@ impl<T: Real> ZUpdate<T> {
                 let _ = op;
                 0
             }
-            Self::Descent(s) => s.carry_len(op),
             Self::EdgeSpace(s) => s.carry_len(op),
-            Self::Exact(s) => s.carry_len(op),
-            Self::Potential(s) => s.carry_len(op),
+            Self::Descent(_) | Self::Exact(_) | Self::Potential(_) => 0,
         }
     }
 
@@ -148,14 +146,8 @@ impl<T: Real> ZUpdate<T> {
         rho.check_count(op.sheaf().agents())?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
-            Self::Cg(_) => {
-                let _ = (op, rho, scratch);
-                Ok(())
-            }
-            Self::Descent(s) => s.prepare(op, rho, scratch),
-            Self::EdgeSpace(s) => s.prepare(op, rho, scratch),
             Self::Exact(s) => s.prepare(op, rho, scratch),
-            Self::Potential(s) => s.prepare(op, rho, scratch),
+            Self::Cg(_) | Self::Descent(_) | Self::EdgeSpace(_) | Self::Potential(_) => Ok(()),
         }
     }
 
@@ -187,10 +179,10 @@ impl<T: Real> ZUpdate<T> {
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Descent(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
             Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Potential(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Potential(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
         }
     }
 
@@ -216,14 +208,12 @@ impl<T: Real> ZUpdate<T> {
         check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::Descent(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
             Self::EdgeSpace(s) => {
                 s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }
             Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Potential(s) => {
-                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
-            }
+            Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
         }
     }
 }
