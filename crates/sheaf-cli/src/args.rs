@@ -288,6 +288,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   sheaf export --weights runs/maze/checkpoints/step-00030000.safetensors --out maze.safetensors
   sheaf export --weights maze.safetensors --half --out small.safetensors
+  sheaf export --weights a.safetensors --mix b.safetensors --share 0.3 --out between.safetensors
 
 From a checkpoint the running average is taken, as in best.safetensors and final.safetensors.";
 
@@ -297,6 +298,12 @@ pub struct ExportArgs {
     /// Weights or a checkpoint
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: String,
+    /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub mix: Option<String>,
+    /// How much of the mean is that of --mix, from 0 to 1
+    #[arg(long, value_name = "SHARE", requires = "mix", default_value_t = 0.5)]
+    pub share: f64,
     /// Store 16 bits a number: half the size, about three decimal digits
     #[arg(long)]
     pub half: bool,

@@ -1,9 +1,11 @@
-//! `sheaf export`: the weights of a checkpoint or a weights file as a file of their own, in 32 or 16 bits.
+//! `sheaf export`: the weights of a checkpoint or a weights file as a file of their own, in 32 or 16 bits; or a mean of two.
 
 use std::path::PathBuf;
 
-use sheaf_admm::Result;
-use sheaf_admm::train::{Precision, save_weights};
+use serde_json::{Value, json};
+use sheaf_admm::params::ParamLayout;
+use sheaf_admm::train::{Precision, WeightsFile, WeightsMeta, save_weights};
+use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{Ending, Job, check_out};
 use crate::args::ExportArgs;
@@ -14,15 +16,29 @@ use crate::tasks::Source;
 #[derive(Debug)]
 pub struct Export {
     weights: Source,
+    mix: Option<Mix>,
     half: bool,
     out: PathBuf,
+}
+
+/// Other weights that enter the mean.
+#[derive(Debug)]
+struct Mix {
+    weights: Source,
+    share: f64,
 }
 
 impl Export {
     /// Checks what was typed.
     pub fn check(args: ExportArgs) -> Result<Self> {
         check_out(&args.out)?;
-        Ok(Self { weights: Source::parse(&args.weights)?, half: args.half, out: args.out })
+        if !(0.0..=1.0).contains(&args.share) {
+            return Err(Error::new(ErrorKind::OutOfRange, "--share", "a number from 0 to 1", args.share));
+        }
+        let share = args.share;
+        let mix =
+            args.mix.map(|text| Source::parse(&text).map(|weights| Mix { weights, share })).transpose()?;
+        Ok(Self { weights: Source::parse(&args.weights)?, mix, half: args.half, out: args.out })
     }
 }
 
@@ -30,14 +46,47 @@ impl Job for Export {
     fn run(&self) -> Result<Ending> {
         let (weights, task) = self.weights.open_with_task()?;
         let layout = weights.layout();
-        let params = weights.params(&layout)?;
-        let precision = if self.half { Precision::F16 } else { Precision::F32 };
-        save_weights(&self.out, &layout, &params, weights.about(), precision)?;
+        let mut params = weights.params(&layout)?;
+        let mut about = weights.about().clone();
         let mut report = Report::new();
         report.value("task", task.name());
+        if let Some(mix) = &self.mix {
+            let other = mix.weights.open()?;
+            about.record = mix.into(&mut params, &layout, &weights, &other)?;
+            report.value("share", mix.share);
+        }
+        let precision = if self.half { Precision::F16 } else { Precision::F32 };
+        save_weights(&self.out, &layout, &params, &about, precision)?;
         let bits = if self.half { 16 } else { 32 };
         let text = format!("{} numbers of {bits} bits", count(params.len()));
         report.add("parameters", "weights", params.len(), text).value("bits", bits).written(&self.out);
         Ok(report.into())
+    }
+}
+
+impl Mix {
+    /// Moves `params` by the share towards those of `other`; the record of the mean.
+    fn into(
+        &self,
+        params: &mut [f32],
+        layout: &ParamLayout,
+        weights: &WeightsFile,
+        other: &WeightsFile,
+    ) -> Result<String> {
+        let (ours, theirs) = (weights.about(), other.about());
+        if ours.task != theirs.task {
+            let place = format!("task of {}", other.tensors().place());
+            return Err(Error::new(ErrorKind::Unsupported, place, format!("`{}`", ours.task), &theirs.task)
+                .hint("only weights of the same model have a mean"));
+        }
+        for (a, b) in params.iter_mut().zip(other.params(layout)?) {
+            *a = ((1.0 - self.share) * f64::from(*a) + self.share * f64::from(b)) as f32;
+        }
+        let part = |share: f64, about: &WeightsMeta| -> Value {
+            let record: Value = serde_json::from_str(&about.record).unwrap_or(Value::Null);
+            json!({ "share": share, "config": about.config, "record": record })
+        };
+        let parts = [part(1.0 - self.share, ours), part(self.share, theirs)];
+        Ok(json!({ "weights": "mean of two", "parts": parts }).to_string())
     }
 }

@@ -99,20 +99,44 @@ fn finish(report: &mut Report, tensors: &TensorFile, prefix: &str) {
 /// The record in lines: what is single first, then the history, one line each.
 fn record_text(record: &Value) -> String {
     let Some(map) = record.as_object() else { return "none\n".into() };
-    let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
+    let (short, long): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
     let mut text = String::new();
-    for (key, value) in map.iter().filter(|(_, v)| !v.is_array()) {
+    for (key, value) in short {
         text += &format!("{key}: {}\n", plain(value));
     }
-    for (key, value) in map {
-        for item in value.as_array().into_iter().flatten() {
-            let mut pairs: Vec<_> = item.as_object().into_iter().flatten().collect();
-            pairs.sort_by_key(|(k, _)| (*k != "step", *k != "samples"));
-            let told: Vec<String> = pairs.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
-            text += &format!("{key}: {}\n", told.join(", "));
+    for (key, value) in long {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| text += &event_text(key, item)),
+            Value::String(lines) => text += &format!("{key}:\n{}", indented(lines)),
+            _ => text += &format!("{key}:\n{}", indented(&record_text(value))),
         }
     }
     text
+}
+
+/// An event or a part: what fits on a line, steps first, then what does not, further in.
+fn event_text(key: &str, item: &Value) -> String {
+    let Some(map) = item.as_object() else { return format!("{key}: {}\n", plain(item)) };
+    let (mut short, long): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
+    short.sort_by_key(|(k, _)| (*k != "step", *k != "samples"));
+    let told: Vec<String> = short.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
+    let rest: Value = long.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let rest =
+        if rest.as_object().is_some_and(|map| map.is_empty()) { String::new() } else { record_text(&rest) };
+    format!("{key}: {}\n{}", told.join(", "), indented(&rest))
+}
+
+/// Whether a value takes one line.
+fn is_short(value: &Value) -> bool {
+    !value.is_array() && !value.is_object() && !value.as_str().is_some_and(|text| text.contains('\n'))
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect()
 }
 
 fn config_value(place: &str, config: &str) -> Result<Value> {
@@ -120,4 +144,22 @@ fn config_value(place: &str, config: &str) -> Result<Value> {
         Error::new(ErrorKind::Malformed, place, "a TOML configuration", e.message())
     })?;
     serde_json::to_value(table).map_err(|e| Error::new(ErrorKind::Malformed, place, "a configuration", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_within_records_are_set_further_in() {
+        let first = json!({ "seed": 42, "history": [{ "samples": 64, "step": 2, "eval/solved": 0.5 }] });
+        let record = json!({
+            "weights": "mean of two",
+            "parts": [{ "share": 0.25, "config": "[train]\nsteps = 2", "record": first }],
+        });
+        let expected = "weights: mean of two\nparts: share 0.25\n  config:\n    [train]\n    steps = 2\n  record:\n\
+                        \x20   seed: 42\n    history: step 2, samples 64, eval/solved 0.5\n";
+        assert_eq!(record_text(&record), expected);
+        assert_eq!(record_text(&Value::Null), "none\n");
+    }
 }

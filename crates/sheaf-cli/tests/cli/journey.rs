@@ -5,7 +5,7 @@ use sheaf_tasks::maze::data::MazeSet;
 use sheaf_tasks::maze::experiment::MazeExperiment;
 use sheaf_tasks::maze::model::MazeModel;
 
-use super::support::{TINY, file, json, ok};
+use super::support::{TINY, fails, file, json, ok};
 
 #[test]
 fn data_train_resume_eval_trace_inspect_import() {
@@ -75,6 +75,31 @@ fn data_train_resume_eval_trace_inspect_import() {
     let (halved, exact) = (read("h.safetensors"), exported.params(&last.layout()).unwrap());
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() / 1024.0 + 1e-7;
     assert!(exact.iter().zip(&halved.params(&last.layout()).unwrap()).all(near));
+    let ten = "run/checkpoints/step-00000010.safetensors";
+    let told =
+        json(here, &format!("export --weights w.safetensors --mix {ten} --share 0.25 --out m.safetensors"));
+    assert_eq!(told["share"], 0.25);
+    let (mixed, other) = (read("m.safetensors"), read(ten).params(&last.layout()).unwrap());
+    assert_ne!(exact, other);
+    let mean = |a: f32, b: f32| (0.75 * f64::from(a) + 0.25 * f64::from(b)) as f32;
+    let expected: Vec<f32> = exact.iter().zip(other).map(|(&a, b)| mean(a, b)).collect();
+    assert_eq!(mixed.params(&last.layout()).unwrap(), expected);
+    let record: serde_json::Value = serde_json::from_str(&mixed.about().record).unwrap();
+    assert_eq!(
+        (&record["parts"][0]["share"], &record["parts"][0]["record"]["step"]),
+        (&0.75.into(), &20.into())
+    );
+}
+
+#[test]
+fn weights_of_another_model_have_no_mean() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = fails(dir.path(), "export --weights builtin:maze --mix builtin:mnist --out m.safetensors");
+    assert!(said.contains("task of builtin:mnist") && said.contains("hint:"), "{said}");
+    let said =
+        fails(dir.path(), "export --weights builtin:maze --mix builtin:maze --share 1.5 --out m.safetensors");
+    assert!(said.contains("--share") && said.contains("1.5"), "{said}");
+    assert!(!dir.path().join("m.safetensors").exists());
 }
 
 #[test]
