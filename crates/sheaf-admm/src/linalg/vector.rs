@@ -1,5 +1,8 @@
 //! Loops over whole state vectors, each one pass. Sums run in a fixed order that depends on the length alone.
 
+#[cfg(test)]
+mod tests;
+
 use super::reduce::fold;
 use super::simd::{fma, kernel};
 use crate::Real;
