@@ -16,7 +16,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 fn conv(kernel: usize, input: usize, output: usize) -> (Conv2d, Vec<f64>) {
     let mut layout = ParamLayout::new();
-    let conv = Conv2d::new(&mut layout, "conv", kernel, input, output);
+    let conv = Conv2d::new(&mut layout, "conv", kernel, input, output).unwrap();
     (conv, draw(layout.len(), 1))
 }
 

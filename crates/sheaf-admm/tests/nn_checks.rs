@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sheaf_admm::ErrorKind;
-use sheaf_admm::nn::{ConcatDense, Embedding, LayerNorm, Linear, Mixer, Residual, RmsNorm, SwiGlu};
+use sheaf_admm::nn::{ConcatDense, Conv2d, Embedding, LayerNorm, Linear, Mixer, Residual, RmsNorm, SwiGlu};
 use sheaf_admm::params::ParamLayout;
 
 /// Lengths of parameters, x, y and saved: right ones for some rows, with each changed in a quarter of the cases.
@@ -21,7 +21,7 @@ proptest! {
 
     #[test]
     fn layers_answer_or_their_check_refuses(
-        (input, output, hidden) in (0usize..4, 0usize..4, 1usize..4),
+        (input, output, hidden) in (0usize..4, 0usize..4, 0usize..4),
         (rows, cols) in (0usize..4, 1usize..3),
         by in bent(),
     ) {
@@ -65,9 +65,74 @@ proptest! {
             let mut out = y.clone();
             mixer.forward(&p, &x, &mut out, &mut saved);
         }
-        if by == [0; 4] && input > 0 && output > 0 {
+        if by == [0; 4] && input > 0 && output > 0 && (hidden > 0 || rows == 0) {
             prop_assert!(mixer.check(&p, &x, &y, &saved).is_ok(), "sizes that fit are let through");
         }
+    }
+}
+
+/// Mostly small, sometimes beyond all memory.
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 0usize..4, 1 => Just(usize::MAX), 1 => Just(usize::MAX / 2 + 1), 1 => Just(1 << 33)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn layers_of_any_size_are_declared_and_the_absurd_ones_refused(
+        (input, output, hidden, rows) in (size(), size(), size(), size()),
+    ) {
+        let mut l = ParamLayout::new();
+        let linear = Linear::new(&mut l, "linear", input, output, true);
+        let norm = LayerNorm::new(&mut l, "norm", input);
+        let block = Residual::projected(&mut l, "block", input, hidden, output);
+        let gated = SwiGlu::new(&mut l, "gated", input, hidden);
+        let mixer = Mixer::new(&mut l, "mixer", (input, output), hidden, hidden);
+        let concat = ConcatDense::new(&mut l, "scale", "dense", input, hidden, output);
+        let table = Embedding::new(&mut l, "table", input, output);
+        let conv = Conv2d::new(&mut l, "conv", hidden, input, output);
+        prop_assert_eq!(conv.is_err(), hidden % 2 == 0);
+        let lens = [
+            block.saved_len(rows),
+            block.scratch_len(rows),
+            gated.saved_len(rows),
+            gated.scratch_len(rows),
+            mixer.saved_len(rows),
+            mixer.scratch_len(rows),
+            conv.map_or(usize::MAX, |conv| conv.columns_len((rows, hidden))),
+        ];
+        // A length that wrapped around would fall below one of the sizes it is made of.
+        let sizes = [input, output, hidden, rows];
+        if sizes.iter().all(|&size| size > 0) {
+            prop_assert!(lens.iter().all(|&len| len >= rows.max(hidden)), "{lens:?}");
+        }
+        // Nothing to work on is fine for every size that memory could hold, and for no other.
+        let empty: [f64; 0] = [];
+        let params = if l.check().is_ok() && l.len() < 1000 { vec![0.5; l.len()] } else { Vec::new() };
+        if linear.check(&params, &empty, &empty).is_ok() {
+            linear.forward(&params, &empty, &mut []);
+        }
+        if block.check(&params, &empty, &empty, &empty).is_ok() && norm.check(&params, &empty, &empty).is_ok() {
+            block.forward(&params, &empty, &mut [], &mut []);
+            norm.forward(&params, &empty, &mut []);
+        }
+        if gated.check(&params, &empty, 1, &empty, &empty).is_ok() {
+            gated.forward(&params, &empty, 1, &mut [], &mut []);
+        }
+        if mixer.check(&params, &empty, &empty, &empty).is_ok() {
+            mixer.forward(&params, &empty, &mut [], &mut []);
+        }
+        if concat.check(&params, &empty, &[], &empty, &empty).is_ok() {
+            let rest = [&mut [][..], &mut [], &mut []];
+            let [scaled, inv, out] = rest;
+            concat.forward(&params, &empty, &empty, &[], &empty, scaled, inv, out);
+        }
+        if table.check(&params, &[], &empty).is_ok() {
+            table.forward(&params, &[], &mut []);
+        }
+        let absurd = [input, output].into_iter().any(|n| n > 4) && input > 0 && output > 0;
+        prop_assert!(!absurd || linear.check(&params, &empty, &empty).is_err());
     }
 }
 

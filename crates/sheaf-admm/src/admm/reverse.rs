@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::step::Before;
 use super::{Problem, Workspace};
-use crate::error::check_len;
+use crate::error::{check_len, check_positive};
 use crate::linalg::vector::{axpy, norm};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
@@ -222,6 +222,7 @@ impl<T: Real> Problem<'_, T> {
     ) -> Result<()> {
         let (n, last) = (self.op.sheaf().state_len(), ws.tape.len - 1);
         let carry = self.z_update.carry_len(&self.op);
+        check_positive("tolerance of the implicit adjoint", tolerance.to_f64())?;
         let factor = ws.tape.factor[last];
         self.set_factor(factor, ws)?;
         // At a fixed point all iterates are one: their seeds add up.
@@ -234,6 +235,9 @@ impl<T: Real> Problem<'_, T> {
             self.reverse_one(last, factor, grads, ws)?;
             ws.d_x[..n].fill(T::ZERO);
             let size = norm(&ws.d_z[..n]) + norm(&ws.d_u[..n]) + norm(&ws.d_carry[..carry]);
+            if !size.is_finite() {
+                break;
+            }
             if term == 0 {
                 first = size;
             }

@@ -86,14 +86,16 @@ impl<T: Real> Problem<'_, T> {
             ws.record_before(self, k, factor);
             let rho_buffer = std::mem::take(&mut ws.rho);
             let rho = self.penalty_of(&rho_buffer);
-            let stepped = self.step(k, &rho, ws);
             let last = k + 1 == options.iterations;
-            if options.tolerances.is_some() || options.balancing.is_some() || last {
-                residuals = self.residuals(&rho, options.tolerances, ws);
-            }
-            let go_on = self.show(k, rho, ws, observer);
+            // An iteration that failed is not shown.
+            let go_on = self.step(k, &rho, ws).map(|_| {
+                if options.tolerances.is_some() || options.balancing.is_some() || last {
+                    residuals = self.residuals(&rho, options.tolerances, ws);
+                }
+                self.show(k, rho, ws, observer)
+            });
             ws.rho = rho_buffer;
-            stepped?;
+            let go_on = go_on?;
             ws.record_x(self, k);
             k += 1;
             if !go_on {
@@ -116,7 +118,7 @@ impl<T: Real> Problem<'_, T> {
             }
         }
         ws.record_before(self, k, factor);
-        ws.tape.len = k;
+        ws.tape.len = if ws.tape.recording { k } else { 0 };
         if k > 0 && !(residuals.primal + residuals.dual).is_finite() {
             return Err(Error::new(
                 ErrorKind::NotFinite,

@@ -96,9 +96,12 @@ impl<T: Real> Workspace<T> {
             }
             Mode::Differentiate { iterations } | Mode::Keep { iterations } => {
                 self.z_scratch.ensure(problem.z_update.scratch_len(&problem.op));
+                let keeping = matches!(mode, Mode::Keep { .. });
+                let same = self.tape.recording && self.tape.keeping == keeping;
                 self.tape.recording = true;
-                self.tape.keeping = matches!(mode, Mode::Keep { .. });
-                if self.room(problem) < iterations {
+                self.tape.keeping = keeping;
+                // A tape of another kind, or one that must grow, has nothing to reverse.
+                if !same || self.room(problem) < iterations {
                     self.tape.len = 0;
                 }
                 // Sizes beyond all memory are not taken, and the solve refuses.

@@ -16,22 +16,11 @@
 //! | vectors | views, width |
 //! | `sums` | cells, width; scratch |
 
+use super::reduce::fold;
 use super::simd::{fma, kernel};
 use crate::Real;
 
 const LANES: usize = 16;
-
-#[inline(always)]
-fn fold<T: Real>(mut acc: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            acc[i] += acc[i + width];
-        }
-        width /= 2;
-    }
-    acc[0]
-}
 
 #[inline(always)]
 fn exchange_body<T: Real, const FMA: bool>(

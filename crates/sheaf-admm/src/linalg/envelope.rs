@@ -52,11 +52,6 @@ impl Envelope {
         self.start[self.rows()]
     }
 
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.rows() == 0
-    }
-
     /// Rows of the matrix.
     pub fn rows(&self) -> usize {
         self.first.len()

@@ -9,7 +9,7 @@ use super::simd::kernel;
 use crate::Real;
 
 /// Sizes of the rows of one agent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRows {
     /// Slots of an agent.
     pub slots: usize,
@@ -23,6 +23,7 @@ pub struct SlotRows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partners {
     rows: Vec<u32>, // [agents, slots]
+    sizes: SlotRows,
     end: usize,
     reach: usize,
 }
@@ -36,7 +37,7 @@ impl Partners {
         let before = |(k, &row): (usize, &u32)| (k / slots).abs_diff(row as usize / ld);
         let places = || rows.iter().enumerate();
         let reach = places().map(apart).chain(places().map(before)).max().unwrap_or(0);
-        Self { rows, end, reach }
+        Self { rows, sizes, end, reach }
     }
 
     /// The largest distance between an agent and a partner, in agents.
@@ -159,6 +160,8 @@ impl Partners {
     /// Panics unless the rows of some agents and all their partners lie within `len` rows from agent `base` on.
     pub(super) fn check(&self, sizes: SlotRows, agents: &Range<usize>, base: usize, len: usize) {
         let SlotRows { slots, d_e, ld } = sizes;
+        // How far partners reach was found for rows of these sizes alone.
+        assert!(sizes == self.sizes, "exchange: rows of other sizes");
         assert!(slots * d_e <= ld && agents.end * slots <= self.rows.len(), "exchange: agents without slots");
         let all = self.rows.len() / slots.max(1);
         let (first, last) = (agents.start.saturating_sub(self.reach), (agents.end + self.reach).min(all));
@@ -204,5 +207,56 @@ mod avx2 {
             }
             s[i * ld + slots * d_e..(i + 1) * ld].fill(0.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linalg::simd::Level;
+
+    /// A ring of agents with two slots: each slot meets the other slot of the next agent; the last agent is alone.
+    fn ring(agents: usize, d_e: usize) -> (SlotRows, Partners) {
+        let sizes = SlotRows { slots: 2, d_e, ld: (2 * d_e).div_ceil(16) * 16 };
+        let row = |agent: usize, slot: usize| (agent * sizes.ld + slot * d_e) as u32;
+        let rows = (0..2 * agents).map(|k| match (k / 2, k % 2) {
+            (agent, slot) if agent + 1 == agents => row(agent, slot),
+            (agent, 0) => row((agent + agents - 2) % (agents - 1), 1),
+            (agent, _) => row((agent + 1) % (agents - 1), 0),
+        });
+        (sizes, Partners::new(rows.collect(), sizes))
+    }
+
+    #[test]
+    fn every_level_gives_the_bits_of_the_plain_loop_for_a_band_and_for_all() {
+        for d_e in [1, 3, 5, 7, 8, 9, 12] {
+            let (agents, (sizes, partners)) = (7, ring(7, d_e));
+            let y: Vec<f32> = (0..agents * sizes.ld).map(|k| (k as f32).sin()).collect();
+            for band in [0..agents, 2..5] {
+                let mut fast = vec![f32::NAN; band.len() * sizes.ld];
+                f32::exchange_partners(sizes, &partners, band.clone(), 0, &y, &mut fast);
+                let window = Window { base: 0, first: band.start * sizes.ld };
+                for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+                    let mut plain = vec![f32::NAN; fast.len()];
+                    exchange_any_at(
+                        level,
+                        sizes,
+                        &partners.rows[2 * band.start..2 * band.end],
+                        window,
+                        &y,
+                        &mut plain,
+                    );
+                    assert_eq!(fast, plain, "d_e {d_e}, agents {band:?}, {level:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of other sizes")]
+    fn partners_found_for_rows_of_other_sizes_are_refused() {
+        let (sizes, partners) = ring(7, 5);
+        let other = SlotRows { ld: 2 * sizes.ld, ..sizes };
+        partners.check(other, &(0..3), 0, 7 * other.ld);
     }
 }

@@ -66,8 +66,9 @@ impl<'a, T> Mat<'a, T> {
     }
 }
 
+/// How many numbers a view reaches; sizes beyond all memory reach further than any slice.
 fn last_index(rows: usize, cols: usize, stride: usize) -> usize {
-    if rows == 0 || cols == 0 { 0 } else { (rows - 1) * stride + cols }
+    if rows == 0 || cols == 0 { 0 } else { (rows - 1).saturating_mul(stride).saturating_add(cols) }
 }
 
 /// A product whose sizes have been checked: `out = out·[add] + alpha·a·b`.
@@ -253,6 +254,17 @@ mod tests {
     fn every_level_gives_the_sums_and_leaves_what_lies_between_rows() {
         compare::<f32>();
         compare::<f64>();
+    }
+
+    #[test]
+    fn sizes_whose_product_does_not_fit_a_number_are_refused() {
+        let data = [1.0f32; 4];
+        let view = |rows, cols, stride| std::panic::catch_unwind(|| Mat::strided(&data, rows, cols, stride));
+        assert!(view(2, 2, 2).is_ok());
+        // Each of these would wrap around to at most four numbers.
+        for (rows, cols, stride) in [(1 << 63 | 1, 2, 2), ((1 << 62) + 1, 4, 4), (2, 2, usize::MAX - 1)] {
+            assert!(view(rows, cols, stride).is_err(), "{rows} rows of {cols}");
+        }
     }
 
     #[test]

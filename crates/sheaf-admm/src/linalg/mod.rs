@@ -1,15 +1,18 @@
 //! Matrix products and the small hot kernels, with their plain twins.
+//!
+//! Sizes are checked by those who call: a kernel that is handed slices that do not fit panics, and never reads beyond
+//! one.
 
-pub mod activation;
+pub(crate) mod activation;
 pub mod aligned;
 pub mod cells;
-pub mod cholesky;
+pub(crate) mod cholesky;
 pub(crate) mod diagonal_prox;
-pub mod envelope;
-pub mod exchange;
+pub(crate) mod envelope;
+pub(crate) mod exchange;
 pub mod gemm;
 pub mod low_rank;
-pub mod ordering;
+pub(crate) mod ordering;
 #[cfg(target_arch = "x86_64")]
 mod product;
 pub(crate) mod reduce;

@@ -58,9 +58,10 @@ pub(crate) fn dot3<T: Real, const FMA: bool>(a: &[T], b: &[T], c: &[T], shift: T
     fold(lanes)
 }
 
+/// Adds running sums pairwise, the first half to the second, until one is left; `N` is a power of two.
 #[inline(always)]
-fn fold<T: Real>(mut lanes: [T; LANES]) -> T {
-    let mut width = LANES / 2;
+pub(super) fn fold<T: Real, const N: usize>(mut lanes: [T; N]) -> T {
+    let mut width = N / 2;
     while width > 0 {
         for i in 0..width {
             lanes[i] += lanes[i + width];

@@ -14,9 +14,13 @@
 //! Projection and lift work on *bands* of [`BAND`] agents and on rows that start at some agent, the `base`: a sweep over
 //! a large sheaf then needs rows for a few bands only, which stay in the cache.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use super::exchange::{Partners, SlotRows};
+use super::reduce::fold;
 use super::simd::{fma, kernel};
 use super::vector::scale_shift;
 use crate::Real;
@@ -198,14 +202,7 @@ fn lift_body<T: Real, const FMA: bool>(table: Table<'_>, stacks: &[T], s: &[T], 
             for (acc, (&c, &s)) in acc.iter_mut().zip(rest) {
                 *acc = fma::<T, FMA>(c, s, *acc);
             }
-            let mut width = BLOCK / 2;
-            while width > 0 {
-                for r in 0..width {
-                    acc[r] += acc[r + width];
-                }
-                width /= 2;
-            }
-            *g = acc[0];
+            *g = fold(acc);
         }
     }
 }

@@ -9,25 +9,13 @@
 //!
 //! Sums run in sixteen lanes, in an order that the shapes alone decide.
 
-use super::reduce::dot;
+use super::reduce::{dot, fold};
 use super::simd::{fma, kernel};
 use crate::Real;
 
 const LANES: usize = 16;
 /// Rows that share the loads of x, so that their sums do not wait for each other.
 const ROWS: usize = 4;
-
-#[inline(always)]
-fn fold<T: Real>(mut acc: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            acc[i] += acc[i + width];
-        }
-        width /= 2;
-    }
-    acc[0]
-}
 
 #[inline(always)]
 fn thin_dot_body<T: Real, const FMA: bool>(m: &[T], x: &[T], out: &mut [T]) {

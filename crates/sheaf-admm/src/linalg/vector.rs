@@ -1,5 +1,9 @@
 //! Loops over whole state vectors, each one pass. Sums run in a fixed order that depends on the length alone.
 
+#[cfg(test)]
+mod tests;
+
+use super::reduce::fold;
 use super::simd::{fma, kernel};
 use crate::Real;
 
@@ -33,19 +37,6 @@ macro_rules! by_lanes {
             $start += $size;
         }
     };
-}
-
-/// Adds the partial sums pairwise.
-#[inline(always)]
-fn fold<T: Real>(mut acc: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            acc[i] += acc[i + width];
-        }
-        width /= 2;
-    }
-    acc[0]
 }
 
 #[inline(always)]

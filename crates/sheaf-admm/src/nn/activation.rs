@@ -64,7 +64,7 @@ pub fn swiglu<T: Real>(
     y: &mut [T], // [rows, hidden]
 ) {
     debug_assert_eq!(gate_up.len(), 2 * y.len());
-    for (pair, y) in gate_up.chunks_exact(2 * hidden).zip(y.chunks_exact_mut(hidden)) {
+    for (pair, y) in gate_up.chunks_exact((2 * hidden).max(1)).zip(y.chunks_exact_mut(hidden.max(1))) {
         let (gate, up) = pair.split_at(hidden);
         T::silu_slice(gate, y);
         multiply(y, up);
@@ -89,8 +89,9 @@ pub fn swiglu_vjp<T: Real>(
     d_gate_up: &mut [T], // [rows, 2, hidden]
 ) {
     debug_assert!(gate_up.len() == 2 * d_y.len() && d_gate_up.len() == gate_up.len());
-    let rows = gate_up.chunks_exact(2 * hidden).zip(d_y.chunks_exact(hidden));
-    for ((pair, d_y), d_pair) in rows.zip(d_gate_up.chunks_exact_mut(2 * hidden)) {
+    let wide = (2 * hidden).max(1);
+    let rows = gate_up.chunks_exact(wide).zip(d_y.chunks_exact(hidden.max(1)));
+    for ((pair, d_y), d_pair) in rows.zip(d_gate_up.chunks_exact_mut(wide)) {
         let (gate, up) = pair.split_at(hidden);
         let (d_gate, d_up) = d_pair.split_at_mut(hidden);
         swiglu_row_vjp(gate, up, d_y, d_gate, d_up);

@@ -24,7 +24,7 @@ use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::simd::{fma, kernel};
 use crate::linalg::vector::{axpy, dot};
-use crate::nn::{Init, check_params};
+use crate::nn::{Init, check_params, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Error, ErrorKind, Real, Result};
@@ -52,7 +52,7 @@ impl ConcatDense {
         state_len: usize,
         output: usize,
     ) -> Self {
-        let input = view_len + state_len;
+        let input = view_len.saturating_add(state_len);
         Self {
             scale: layout.add(format!("{norm}/scale"), &[input]),
             w: layout.add(format!("{dense}/kernel"), &[input, output]),
@@ -86,6 +86,9 @@ impl ConcatDense {
     /// number of rows.
     pub fn check<T>(&self, params: &[T], table: &[T], index: &[u32], x: &[T], out: &[T]) -> Result<usize> {
         check_params(params, [&self.scale, &self.w, &self.b])?;
+        let input = self.view_len.saturating_add(self.state_len);
+        check_len("layer: scale", input, self.scale.len())?;
+        check_len("layer: kernel", product([input, self.output]), self.w.len())?;
         check_len("layer: x, a row for each view", index.len().saturating_mul(self.state_len), x.len())?;
         check_len("layer: out, a row for each view", index.len().saturating_mul(self.output), out.len())?;
         let views = table.len().checked_div(self.output).unwrap_or(0);

@@ -13,10 +13,10 @@
 //! | cols | `[height · width, k · k · channels]` |
 //! | W, b | `[k · k · input, output]`, `[output]`; `name/kernel`, `name/bias` |
 
-use crate::Real;
-use crate::nn::{Init, Linear};
+use crate::nn::{Init, Linear, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
+use crate::{Error, ErrorKind, Real, Result};
 
 /// Height and width of a picture.
 pub type Size = (usize, usize);
@@ -33,10 +33,19 @@ pub struct Conv2d {
 
 impl Conv2d {
     /// Declares `name/kernel` and `name/bias`. `kernel` is odd, so that a pixel has a middle to stand in.
-    pub fn new(layout: &mut ParamLayout, name: &str, kernel: usize, input: usize, output: usize) -> Self {
-        assert!(kernel % 2 == 1, "convolution {name}: an even kernel");
-        let linear = Linear::new(layout, name, kernel * kernel * input, output, true);
-        Self { linear, kernel, channels: input }
+    pub fn new(
+        layout: &mut ParamLayout,
+        name: &str,
+        kernel: usize,
+        input: usize,
+        output: usize,
+    ) -> Result<Self> {
+        if kernel.is_multiple_of(2) {
+            let place = format!("convolution {name}: kernel");
+            return Err(Error::new(ErrorKind::Shape, place, "an odd number", kernel));
+        }
+        let linear = Linear::new(layout, name, product([kernel, kernel, input]), output, true);
+        Ok(Self { linear, kernel, channels: input })
     }
 
     /// Channels it reads.
@@ -57,7 +66,7 @@ impl Conv2d {
 
     /// Length of `columns`, and of the scratch of the adjoint.
     pub fn columns_len(&self, (height, width): Size) -> usize {
-        height * width * self.linear.input()
+        product([height, width, self.linear.input()])
     }
 
     /// Overwrites `y` and `columns`.

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use crate::error::check_len;
 use crate::linalg::vector::add;
-use crate::nn::{Init, check_params};
+use crate::nn::{Init, check_params, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Error, ErrorKind, Real, Result};
@@ -52,6 +52,7 @@ impl Embedding {
     /// Checks what the other calls rely on, that every id is below the count among it; returns the number of rows.
     pub fn check<T>(&self, params: &[T], ids: &[usize], y: &[T]) -> Result<usize> {
         check_params(params, [&self.table])?;
+        check_len("embedding: table", product([self.count, self.dim]), self.table.len())?;
         check_len("embedding: y", ids.len().saturating_mul(self.dim), y.len())?;
         match ids.iter().position(|&id| id >= self.count) {
             None => Ok(ids.len()),

@@ -14,11 +14,12 @@
 
 use std::ops::Range;
 
+use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
 use crate::linalg::reduce::sum;
 use crate::linalg::simd::kernel;
 use crate::linalg::vector::add;
-use crate::nn::{Init, check_params, check_rows};
+use crate::nn::{Init, check_params, check_rows, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Real, Result};
@@ -62,11 +63,6 @@ impl Linear {
         self.b.clone()
     }
 
-    /// W, then b.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
-        std::iter::once(&self.w).chain(&self.b)
-    }
-
     /// LeCun-normal weights, zero bias.
     pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
         self.init_with(params, Init::LecunNormal, Init::Zeros, stream);
@@ -82,8 +78,15 @@ impl Linear {
 
     /// Checks what the other calls rely on; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
-        check_params(params, self.ranges())?;
+        self.check_params(params)?;
         check_rows(x, self.input, y, self.output)
+    }
+
+    /// Checks that the parameters are there. A layout gives no room to what is larger than all memory.
+    pub(super) fn check_params<T>(&self, params: &[T]) -> Result<()> {
+        check_params(params, std::iter::once(&self.w).chain(&self.b))?;
+        check_len("layer: kernel", product([self.input, self.output]), self.w.len())?;
+        check_len("layer: bias", self.output, self.b.as_ref().map_or(self.output, |b| b.len()))
     }
 
     /// y = x W + b.

@@ -11,7 +11,7 @@
 //! | scratch | two gradients of that shape, then what token or channel needs |
 
 use crate::linalg::vector::add;
-use crate::nn::{RmsNorm, SwiGlu, check_rows, check_saved};
+use crate::nn::{RmsNorm, SwiGlu, check_rows, check_saved, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Real, Result};
@@ -58,21 +58,21 @@ impl Mixer {
 
     /// Numbers in one row: cells·channels.
     pub fn width(&self) -> usize {
-        self.cells * self.channels
+        self.cells.saturating_mul(self.channels)
     }
 
     /// Length of `saved` for so many rows.
     pub fn saved_len(&self, rows: usize) -> usize {
-        3 * rows * self.width()
-            + self.token.saved_len(rows * self.channels)
-            + self.channel.saved_len(rows * self.cells)
+        let of_token = self.token.saved_len(rows.saturating_mul(self.channels));
+        let of_channel = self.channel.saved_len(rows.saturating_mul(self.cells));
+        product([3, rows, self.width()]).saturating_add(of_token).saturating_add(of_channel)
     }
 
     /// Length of `scratch` for so many rows.
     pub fn scratch_len(&self, rows: usize) -> usize {
-        let inner =
-            self.token.scratch_len(rows * self.channels).max(self.channel.scratch_len(rows * self.cells));
-        2 * rows * self.width() + inner
+        let of_token = self.token.scratch_len(rows.saturating_mul(self.channels));
+        let of_channel = self.channel.scratch_len(rows.saturating_mul(self.cells));
+        product([2, rows, self.width()]).saturating_add(of_token.max(of_channel))
     }
 
     /// Checks what the other calls rely on; returns the number of rows.

@@ -65,6 +65,14 @@ pub(crate) fn check_rows<T>(x: &[T], input: usize, y: &[T], output: usize) -> Re
     Ok(rows)
 }
 
+/// Checks that what lies between two layers has a width: nothing else would say how many rows there are.
+pub(crate) fn check_hidden(rows: usize, width: usize) -> Result<()> {
+    if rows == 0 || width > 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Shape, "layer: hidden width", "at least 1", width))
+}
+
 /// Checks that there is room for what a layer saves.
 pub(crate) fn check_saved<T>(needed: usize, saved: &[T]) -> Result<()> {
     if needed <= saved.len() {
@@ -72,4 +80,9 @@ pub(crate) fn check_saved<T>(needed: usize, saved: &[T]) -> Result<()> {
     }
     let expected = format!("at least {needed} numbers");
     Err(Error::new(ErrorKind::Shape, "layer: saved", expected, saved.len()).hint("size it with saved_len"))
+}
+
+/// The product of some sizes; one beyond all memory is as large as a number can be, and no slice is as long.
+pub(crate) fn product<const N: usize>(sizes: [usize; N]) -> usize {
+    sizes.into_iter().fold(1, usize::saturating_mul)
 }

@@ -14,7 +14,7 @@
 
 use crate::linalg::vector::add;
 use crate::nn::activation::gelu_keeping_slope;
-use crate::nn::{Linear, RmsNorm, check_params, check_rows, check_saved};
+use crate::nn::{Linear, RmsNorm, check_hidden, check_rows, check_saved, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Real, Result};
@@ -79,20 +79,21 @@ impl Residual {
 
     /// Length of `saved` for so many rows.
     pub fn saved_len(&self, rows: usize) -> usize {
-        rows * (self.input() + 2 * self.dense1.output())
+        product([2, rows, self.dense1.output()]).saturating_add(product([rows, self.input()]))
     }
 
     /// Length of `scratch` for so many rows.
     pub fn scratch_len(&self, rows: usize) -> usize {
-        rows * (self.dense1.output() + self.input())
+        product([rows, self.dense1.output()]).saturating_add(product([rows, self.input()]))
     }
 
     /// Checks what the other calls rely on; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T], saved: &[T]) -> Result<usize> {
-        let layers = [&self.dense1, &self.dense2].into_iter().chain(&self.skip);
-        check_params(params, layers.flat_map(Linear::ranges))?;
+        let mut layers = [&self.dense1, &self.dense2].into_iter().chain(&self.skip);
+        layers.try_for_each(|layer| layer.check_params(params))?;
         self.norm.check(params, x, x)?;
         let rows = check_rows(x, self.input(), y, self.output())?;
+        check_hidden(rows, self.dense2.input())?;
         check_saved(self.saved_len(rows), saved)?;
         Ok(rows)
     }

@@ -12,7 +12,7 @@
 //! | scratch | d_product, then d_gate and d_up | |
 
 use crate::nn::activation::{swiglu, swiglu_vjp};
-use crate::nn::{Linear, check_params, check_rows, check_saved};
+use crate::nn::{Linear, check_hidden, check_rows, check_saved, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::{Real, Result};
@@ -29,7 +29,7 @@ pub struct SwiGlu {
 impl SwiGlu {
     /// Declares `name/gate_up` and `name/down`, both with bias.
     pub fn new(layout: &mut ParamLayout, name: &str, width: usize, hidden: usize) -> Self {
-        let gate_up = Linear::new(layout, &format!("{name}/gate_up"), width, 2 * hidden, true);
+        let gate_up = Linear::new(layout, &format!("{name}/gate_up"), width, hidden.saturating_mul(2), true);
         let down = Linear::new(layout, &format!("{name}/down"), hidden, width, true);
         Self { gate_up, down }
     }
@@ -42,20 +42,22 @@ impl SwiGlu {
 
     /// Length of `saved` for `lines` = rows·cols.
     pub fn saved_len(&self, lines: usize) -> usize {
-        3 * self.down.input() * lines
+        product([3, self.down.input(), lines])
     }
 
     /// Length of `scratch` for `lines` = rows·cols.
     pub fn scratch_len(&self, lines: usize) -> usize {
-        3 * self.down.input() * lines
+        product([3, self.down.input(), lines])
     }
 
     /// Checks what the other calls rely on; returns the number of lines, rows·cols.
     pub fn check<T>(&self, params: &[T], x: &[T], cols: usize, y: &[T], saved: &[T]) -> Result<usize> {
         let width = self.gate_up.input();
-        check_params(params, self.gate_up.ranges().chain(self.down.ranges()))?;
+        self.gate_up.check_params(params)?;
+        self.down.check_params(params)?;
         check_rows(x, width.saturating_mul(cols), y, width.saturating_mul(cols))?;
         let lines = x.len().checked_div(width).unwrap_or(0);
+        check_hidden(lines, self.down.input())?;
         check_saved(self.saved_len(lines), saved)?;
         Ok(lines)
     }

@@ -146,3 +146,37 @@ pub(super) fn check_count(what: &str, count: usize) -> Result<()> {
         count,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The board cell that a slot of an agent shows.
+    fn cell(agent: u32, slot: u32) -> u32 {
+        match agent / 9 {
+            0 => agent * 9 + slot,
+            1 => slot * 9 + (agent - 9),
+            _ => {
+                let (top, left) = ((agent - 18) / 3 * 3, (agent - 18) % 3 * 3);
+                (top + slot / 3) * 9 + left + slot % 3
+            }
+        }
+    }
+
+    #[test]
+    fn the_edges_of_a_sudoku_join_slots_that_show_the_same_cell() {
+        let graph = AgentGraph::sudoku();
+        assert_eq!((graph.agents(), graph.edges().len()), (27, 243));
+        let mut met = vec![0; 27 * 9];
+        for edge in graph.edges() {
+            assert_eq!(cell(edge.u, edge.slot_u), cell(edge.v, edge.slot_v), "{edge:?}");
+            assert!(edge.u / 9 < edge.v / 9, "a row, a column and a box: {edge:?}");
+            met[(edge.u * 9 + edge.slot_u) as usize] += 1;
+            met[(edge.v * 9 + edge.slot_v) as usize] += 1;
+        }
+        assert!(met.iter().all(|&count| count == 2), "every view of a cell meets the two others");
+        // A row and a box share three cells, and have an edge for each.
+        let double = graph.edges().iter().filter(|e| (e.u, e.v) == (0, 18)).count();
+        assert_eq!(double, 3);
+    }
+}

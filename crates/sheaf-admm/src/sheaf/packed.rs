@@ -119,6 +119,11 @@ impl<T: Real> PackedLowRank<'_, T> {
     pub fn shape(sheaf: &Sheaf, rank: usize) -> Result<LowRankShape> {
         let u = need_uniform(sheaf)?;
         let shape = LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank, ld: u.ld };
+        let len = rank.checked_mul(u.slots).and_then(|m| m.checked_mul(2 * (u.d_v + u.d_e)));
+        if len.is_none() {
+            let place = "rank of packed low-rank maps";
+            return Err(Error::new(ErrorKind::Shape, place, "factors that memory can hold", rank));
+        }
         if u.slots <= 32 {
             return Ok(shape);
         }

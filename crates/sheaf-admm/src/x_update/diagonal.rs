@@ -122,7 +122,14 @@ impl<'a, T: Real> Diagonal<'a, T> {
                 hi[i] = self.hi.map_or(T::INFINITY, |b| b.at(i));
             }
         }
-        Ok(())
+        match inv_a.iter().position(|&inv| !(inv > T::ZERO && inv.is_finite())) {
+            None => Ok(()),
+            Some(i) => {
+                let place = format!("diagonal.diag[{i}] (agent {})", agents.owner(i));
+                let got = T::ONE / inv_a[i];
+                Err(Error::new(ErrorKind::NotPositiveDefinite, place, "D + l2 + rho above 0", got))
+            }
+        }
     }
 
     pub(super) fn prox(&self, agents: Agents<'_>, v: &[T], x: &mut [T], scratch: &mut [T]) {

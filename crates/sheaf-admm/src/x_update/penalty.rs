@@ -13,12 +13,12 @@ pub enum Penalty<'a, T> {
 }
 
 impl<'a, T: Real> Penalty<'a, T> {
-    /// The penalty of one agent.
+    /// The penalty of one agent; NaN for an agent that has none.
     #[inline]
     pub fn of(&self, agent: usize) -> T {
         match self {
             Self::Scalar(rho) => *rho,
-            Self::PerAgent(rho) => rho[agent],
+            Self::PerAgent(rho) => rho.get(agent).copied().unwrap_or(T::from_f64(f64::NAN)),
         }
     }
 

@@ -18,12 +18,10 @@
 //! and w̄ += z̄ at the start.
 
 use super::descend::Rule;
-use super::node_slope::{Coupling, node_forward, node_forward_scratch_len, node_scratch_len, node_vjp};
+use super::node_slope::{Coupling, NodeDescent};
 use super::potential::EdgePotential;
-use super::{Agreement, ConsensusGrad, InnerReport, Stop};
-use crate::error::check_positive;
+use super::{Agreement, Stop};
 use crate::sheaf::SheafOp;
-use crate::x_update::Penalty;
 use crate::{Real, Result};
 
 /// Gradient descent on the states.
@@ -45,80 +43,17 @@ impl<T: Real> Descent<T> {
         Self { agreement, eta, momentum: T::from_f64(0.9), stop: Stop::Steps(steps) }
     }
 
-    fn parts(&self) -> (Rule<T>, Coupling<T>) {
+    /// The same as steps on an energy.
+    pub(super) fn steps(&self) -> NodeDescent<T> {
         let coupling = match self.agreement {
             Agreement::Hard => Coupling::Hard,
             Agreement::Soft { gamma } => Coupling::Soft { gamma, potential: EdgePotential::Quadratic },
         };
-        (Rule { eta: self.eta, momentum: self.momentum, stop: self.stop }, coupling)
+        NodeDescent { rule: Rule { eta: self.eta, momentum: self.momentum, stop: self.stop }, coupling }
     }
 
     /// Checks the options.
     pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
-        if let Agreement::Soft { gamma } = self.agreement {
-            check_positive("gamma", gamma.to_f64())?;
-        }
-        self.parts().0.validate()
-    }
-
-    /// Numbers of scratch that `forward` and `vjp` share.
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let (rule, coupling) = self.parts();
-        node_scratch_len(&rule, &coupling, op.sheaf())
-    }
-
-    /// Numbers of scratch that `forward` needs when no adjoint will run.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        node_forward_scratch_len(&self.parts().1, op.sheaf())
-    }
-
-    /// Nothing is carried.
-    pub(super) fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
-        0
-    }
-
-    /// Nothing to prepare.
-    pub(super) fn prepare(
-        &self,
-        _op: &SheafOp<'_, T>,
-        _rho: &Penalty<'_, T>,
-        _scratch: &mut [T],
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    /// Solves. Saves: nothing; the adjoint replays.
-    pub(super) fn forward(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        w: &[T],       // [states]
-        _z_prev: &[T], // [states]
-        _carry: &mut [T],
-        z: &mut [T], // [states]
-        scratch: &mut [T],
-    ) -> Result<InnerReport> {
-        let (rule, coupling) = self.parts();
-        Ok(node_forward(&rule, coupling, op, rho, w, z, scratch))
-    }
-
-    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
-    pub(super) fn vjp(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        w: &[T],
-        _z_prev: &[T],
-        _carry: &[T],
-        d_z: &[T],
-        d_w: &mut [T],
-        _d_z_prev: &mut [T],
-        _d_carry: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        scratch: &mut [T],
-    ) -> Result<()> {
-        let (rule, coupling) = self.parts();
-        node_vjp(&rule, coupling, op, rho, w, d_z, d_w, grad, scratch);
-        Ok(())
+        self.steps().validate()
     }
 }

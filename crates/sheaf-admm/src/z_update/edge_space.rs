@@ -128,16 +128,6 @@ impl<T: Real> EdgeSpace<T> {
         if self.warm { op.sheaf().edge_len() } else { 0 }
     }
 
-    /// Nothing to prepare.
-    pub(super) fn prepare(
-        &self,
-        _op: &SheafOp<'_, T>,
-        _rho: &Penalty<'_, T>,
-        _scratch: &mut [T],
-    ) -> Result<()> {
-        Ok(())
-    }
-
     /// Solves; `carry` holds the multipliers λ. Saves: nothing; the adjoint replays.
     pub(super) fn forward(
         &self,

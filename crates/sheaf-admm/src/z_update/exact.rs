@@ -101,11 +101,6 @@ impl<T: Real> Exact<T> {
         self.scratch_len(op)
     }
 
-    /// Nothing is carried.
-    pub(super) fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
-        0
-    }
-
     /// Factors the system of these maps and this penalty into the front of `scratch`.
     pub(super) fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
         self.validate(op)?;

@@ -112,10 +112,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.scratch_len(op),
-            Self::Descent(s) => s.scratch_len(op),
+            Self::Descent(s) => s.steps().scratch_len(op),
             Self::EdgeSpace(s) => s.scratch_len(op),
             Self::Exact(s) => s.scratch_len(op),
-            Self::Potential(s) => s.scratch_len(op),
+            Self::Potential(s) => s.steps().scratch_len(op),
         }
     }
 
@@ -123,10 +123,10 @@ impl<T: Real> ZUpdate<T> {
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.forward_scratch_len(op),
-            Self::Descent(s) => s.forward_scratch_len(op),
+            Self::Descent(s) => s.steps().forward_scratch_len(op),
             Self::EdgeSpace(s) => s.forward_scratch_len(op),
             Self::Exact(s) => s.forward_scratch_len(op),
-            Self::Potential(s) => s.forward_scratch_len(op),
+            Self::Potential(s) => s.steps().forward_scratch_len(op),
         }
     }
 
@@ -134,10 +134,8 @@ impl<T: Real> ZUpdate<T> {
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.carry_len(op),
-            Self::Descent(s) => s.carry_len(op),
             Self::EdgeSpace(s) => s.carry_len(op),
-            Self::Exact(s) => s.carry_len(op),
-            Self::Potential(s) => s.carry_len(op),
+            Self::Descent(_) | Self::Exact(_) | Self::Potential(_) => 0,
         }
     }
 
@@ -146,14 +144,8 @@ impl<T: Real> ZUpdate<T> {
         rho.check_count(op.sheaf().agents())?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
-            Self::Cg(_) => {
-                let _ = (op, rho, scratch);
-                Ok(())
-            }
-            Self::Descent(s) => s.prepare(op, rho, scratch),
-            Self::EdgeSpace(s) => s.prepare(op, rho, scratch),
             Self::Exact(s) => s.prepare(op, rho, scratch),
-            Self::Potential(s) => s.prepare(op, rho, scratch),
+            Self::Cg(_) | Self::Descent(_) | Self::EdgeSpace(_) | Self::Potential(_) => Ok(()),
         }
     }
 
@@ -185,10 +177,10 @@ impl<T: Real> ZUpdate<T> {
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Descent(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Descent(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
             Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
             Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Potential(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
+            Self::Potential(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
         }
     }
 
@@ -214,14 +206,12 @@ impl<T: Real> ZUpdate<T> {
         check_scratch(self.scratch_len(op), scratch.len())?;
         match self {
             Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Descent(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+            Self::Descent(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
             Self::EdgeSpace(s) => {
                 s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }
             Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Potential(s) => {
-                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
-            }
+            Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
         }
     }
 }

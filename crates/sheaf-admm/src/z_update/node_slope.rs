@@ -14,11 +14,12 @@ use super::descend::{Rule, Slope};
 use super::potential::EdgePotential;
 use super::weights::Weights;
 use super::{ConsensusGrad, InnerReport};
-use crate::Real;
+use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
 use crate::linalg::vector::{add, axpy, dot};
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
+use crate::{Real, Result};
 
 /// What the states pay.
 #[derive(Clone, Copy, Debug)]
@@ -162,110 +163,133 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
     }
 }
 
-/// Numbers of scratch for [`node_forward`] and [`node_vjp`].
-pub(super) fn node_scratch_len<T: Real>(rule: &Rule<T>, coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
-    let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), coupling.edge_len(sheaf));
-    let (steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
-    let fixed = m + 3 * n + e + sheaf.agents();
-    fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
+/// Descent on the states: how, and on what.
+pub(super) struct NodeDescent<T> {
+    pub rule: Rule<T>,
+    pub coupling: Coupling<T>,
 }
 
-/// Numbers of scratch for [`node_forward`] alone.
-pub(super) fn node_forward_scratch_len<T: Real>(coupling: &Coupling<T>, sheaf: &Sheaf) -> usize {
-    2 * (sheaf.row_len() + sheaf.state_len() + coupling.edge_len(sheaf))
-}
-
-/// Descends from w.
-pub(super) fn node_forward<T: Real>(
-    rule: &Rule<T>,
-    coupling: Coupling<T>,
-    op: &SheafOp<'_, T>,
-    rho: &Penalty<'_, T>,
-    w: &[T],
-    z: &mut [T],
-    scratch: &mut [T],
-) -> InnerReport {
-    let sheaf = op.sheaf();
-    let (n, m) = (sheaf.state_len(), sheaf.row_len());
-    let mut scratch = Scratch::new(scratch);
-    let mut slope = NodeSlope {
-        op,
-        rho: *rho,
-        weights: Weights::new(rho),
-        coupling,
-        w,
-        y: scratch.take(m),
-        rows: scratch.take(m),
-        edges: scratch.take(2 * coupling.edge_len(sheaf)),
-        slopes: 1,
-        steps: 0,
-        tmp: &mut [],
-        d_w: &mut [],
-        d_rho: &mut [],
-        d_s: &mut [],
-        d_gamma: T::ZERO,
-    };
-    z.copy_from_slice(w);
-    rule.run(&mut slope, None, z, scratch.take(n), scratch.take(n), None)
-}
-
-/// Adjoint of [`node_forward`].
-pub(super) fn node_vjp<T: Real>(
-    rule: &Rule<T>,
-    coupling: Coupling<T>,
-    op: &SheafOp<'_, T>,
-    rho: &Penalty<'_, T>,
-    w: &[T],
-    d_z: &[T],
-    d_w: &mut [T],
-    grad: &mut ConsensusGrad<'_, '_, T>,
-    scratch: &mut [T],
-) {
-    let sheaf = op.sheaf();
-    let (n, m) = (sheaf.state_len(), sheaf.row_len());
-    let (max_steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
-    let mut scratch = Scratch::new(scratch);
-    let mut slope = NodeSlope {
-        op,
-        rho: *rho,
-        weights: Weights::new(rho),
-        coupling,
-        w,
-        y: scratch.take(m),
-        rows: scratch.take(2 * slopes * m),
-        edges: scratch.take((slopes + 1) * coupling.edge_len(sheaf)),
-        slopes,
-        steps: 0,
-        tmp: scratch.take(n),
-        d_w,
-        d_rho: grad.rho,
-        d_s: scratch.take(sheaf.agents()),
-        d_gamma: T::ZERO,
-    };
-    let (x, m_state) = (scratch.take(n), scratch.take(n));
-    let (states, vs) = (scratch.take(2 * max_steps * n), scratch.take(max_steps * n));
-
-    x.copy_from_slice(w);
-    let g = std::mem::take(&mut slope.tmp);
-    let steps = rule.run(&mut slope, None, x, m_state, g, Some((&mut states[..max_steps * n], vs))).steps;
-    slope.tmp = g;
-    slope.steps = steps;
-    slope.d_s.fill(T::ZERO);
-    let (xs, d_gs) = states[..2 * steps * n].split_at_mut(steps * n);
-    x.copy_from_slice(d_z);
-    *grad.eta += rule.run_vjp(&mut slope, steps, xs, vs, x, m_state, d_gs);
-    add(slope.d_w, x);
-
-    let NodeSlope { rows, d_s, d_rho, d_gamma, weights, .. } = slope;
-    let rows = &rows[(slopes - steps) * m..][..2 * steps * m];
-    match coupling {
-        Coupling::Hard => {
-            weights.vjp(d_s, T::ZERO, d_rho);
-            grad.maps.outers(sheaf, op.maps(), T::ONE, 2 * steps, rows, &states[..2 * steps * n]);
+impl<T: Real> NodeDescent<T> {
+    /// Checks the options.
+    pub(super) fn validate(&self) -> Result<()> {
+        match self.coupling {
+            Coupling::Hard => {}
+            Coupling::Soft { gamma, potential } => {
+                check_positive("gamma", gamma.to_f64())?;
+                potential.validate()?;
+            }
         }
-        Coupling::Soft { gamma, .. } => {
-            *grad.gamma += d_gamma;
-            grad.maps.outers(sheaf, op.maps(), gamma, 2 * steps, rows, &states[..2 * steps * n]);
+        self.rule.validate()
+    }
+
+    /// Numbers of scratch that `forward` and `vjp` share.
+    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let sheaf = op.sheaf();
+        let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), self.coupling.edge_len(sheaf));
+        let (steps, slopes) = (self.rule.stop.max_steps(), self.rule.slopes().max(1));
+        let fixed = m + 3 * n + e + sheaf.agents();
+        fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
+    }
+
+    /// Numbers of scratch that `forward` needs when no adjoint will run.
+    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let sheaf = op.sheaf();
+        2 * (sheaf.row_len() + sheaf.state_len() + self.coupling.edge_len(sheaf))
+    }
+
+    /// Descends from w. Saves: nothing; the adjoint replays.
+    pub(super) fn forward(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],     // [states]
+        z: &mut [T], // [states]
+        scratch: &mut [T],
+    ) -> InnerReport {
+        let Self { rule, coupling } = *self;
+        let sheaf = op.sheaf();
+        let (n, m) = (sheaf.state_len(), sheaf.row_len());
+        let mut scratch = Scratch::new(scratch);
+        let mut slope = NodeSlope {
+            op,
+            rho: *rho,
+            weights: Weights::new(rho),
+            coupling,
+            w,
+            y: scratch.take(m),
+            rows: scratch.take(m),
+            edges: scratch.take(2 * coupling.edge_len(sheaf)),
+            slopes: 1,
+            steps: 0,
+            tmp: &mut [],
+            d_w: &mut [],
+            d_rho: &mut [],
+            d_s: &mut [],
+            d_gamma: T::ZERO,
+        };
+        z.copy_from_slice(w);
+        rule.run(&mut slope, None, z, scratch.take(n), scratch.take(n), None)
+    }
+
+    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
+    pub(super) fn vjp(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        d_z: &[T],
+        d_w: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let Self { rule, coupling } = *self;
+        let sheaf = op.sheaf();
+        let (n, m) = (sheaf.state_len(), sheaf.row_len());
+        let (max_steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
+        let mut scratch = Scratch::new(scratch);
+        let mut slope = NodeSlope {
+            op,
+            rho: *rho,
+            weights: Weights::new(rho),
+            coupling,
+            w,
+            y: scratch.take(m),
+            rows: scratch.take(2 * slopes * m),
+            edges: scratch.take((slopes + 1) * coupling.edge_len(sheaf)),
+            slopes,
+            steps: 0,
+            tmp: scratch.take(n),
+            d_w,
+            d_rho: grad.rho,
+            d_s: scratch.take(sheaf.agents()),
+            d_gamma: T::ZERO,
+        };
+        let (x, m_state) = (scratch.take(n), scratch.take(n));
+        let (states, vs) = (scratch.take(2 * max_steps * n), scratch.take(max_steps * n));
+
+        x.copy_from_slice(w);
+        let g = std::mem::take(&mut slope.tmp);
+        let steps = rule.run(&mut slope, None, x, m_state, g, Some((&mut states[..max_steps * n], vs))).steps;
+        slope.tmp = g;
+        slope.steps = steps;
+        slope.d_s.fill(T::ZERO);
+        let (xs, d_gs) = states[..2 * steps * n].split_at_mut(steps * n);
+        x.copy_from_slice(d_z);
+        *grad.eta += rule.run_vjp(&mut slope, steps, xs, vs, x, m_state, d_gs);
+        add(slope.d_w, x);
+
+        let NodeSlope { rows, d_s, d_rho, d_gamma, weights, .. } = slope;
+        let rows = &rows[(slopes - steps) * m..][..2 * steps * m];
+        match coupling {
+            Coupling::Hard => {
+                weights.vjp(d_s, T::ZERO, d_rho);
+                grad.maps.outers(sheaf, op.maps(), T::ONE, 2 * steps, rows, &states[..2 * steps * n]);
+            }
+            Coupling::Soft { gamma, .. } => {
+                *grad.gamma += d_gamma;
+                grad.maps.outers(sheaf, op.maps(), gamma, 2 * steps, rows, &states[..2 * steps * n]);
+            }
         }
+        Ok(())
     }
 }

@@ -12,12 +12,11 @@
 //! Huber forgives outliers: a residual beyond δ pulls with constant force. Smoothed l1 lets some edges disagree
 //! entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner side, U'' = 1.
 
+use super::Stop;
 use super::descend::Rule;
-use super::node_slope::{Coupling, node_forward, node_forward_scratch_len, node_scratch_len, node_vjp};
-use super::{ConsensusGrad, InnerReport, Stop};
+use super::node_slope::{Coupling, NodeDescent};
 use crate::error::check_positive;
 use crate::sheaf::SheafOp;
-use crate::x_update::Penalty;
 use crate::{Real, Result};
 
 /// The potential of one coordinate of a residual.
@@ -73,7 +72,7 @@ impl<T: Real> EdgePotential<T> {
         }
     }
 
-    fn validate(&self) -> Result<()> {
+    pub(super) fn validate(&self) -> Result<()> {
         match self {
             Self::Quadratic => Ok(()),
             Self::Huber { delta } => check_positive("huber delta", delta.to_f64()),
@@ -98,76 +97,14 @@ pub struct Potential<T> {
 }
 
 impl<T: Real> Potential<T> {
-    fn parts(&self) -> (Rule<T>, Coupling<T>) {
+    /// The same as steps on an energy.
+    pub(super) fn steps(&self) -> NodeDescent<T> {
         let Self { potential, gamma, eta, momentum, stop } = *self;
-        (Rule { eta, momentum, stop }, Coupling::Soft { gamma, potential })
+        NodeDescent { rule: Rule { eta, momentum, stop }, coupling: Coupling::Soft { gamma, potential } }
     }
 
     /// Checks the options.
     pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
-        check_positive("gamma", self.gamma.to_f64())?;
-        self.potential.validate()?;
-        self.parts().0.validate()
-    }
-
-    /// Numbers of scratch that `forward` and `vjp` share.
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let (rule, coupling) = self.parts();
-        node_scratch_len(&rule, &coupling, op.sheaf())
-    }
-
-    /// Numbers of scratch that `forward` needs when no adjoint will run.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        node_forward_scratch_len(&self.parts().1, op.sheaf())
-    }
-
-    /// Nothing is carried.
-    pub(super) fn carry_len(&self, _op: &SheafOp<'_, T>) -> usize {
-        0
-    }
-
-    /// Nothing to prepare.
-    pub(super) fn prepare(
-        &self,
-        _op: &SheafOp<'_, T>,
-        _rho: &Penalty<'_, T>,
-        _scratch: &mut [T],
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    /// Solves. Saves: nothing; the adjoint replays.
-    pub(super) fn forward(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        w: &[T],       // [states]
-        _z_prev: &[T], // [states]
-        _carry: &mut [T],
-        z: &mut [T], // [states]
-        scratch: &mut [T],
-    ) -> Result<InnerReport> {
-        let (rule, coupling) = self.parts();
-        Ok(node_forward(&rule, coupling, op, rho, w, z, scratch))
-    }
-
-    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
-    pub(super) fn vjp(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        w: &[T],
-        _z_prev: &[T],
-        _carry: &[T],
-        d_z: &[T],
-        d_w: &mut [T],
-        _d_z_prev: &mut [T],
-        _d_carry: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        scratch: &mut [T],
-    ) -> Result<()> {
-        let (rule, coupling) = self.parts();
-        node_vjp(&rule, coupling, op, rho, w, d_z, d_w, grad, scratch);
-        Ok(())
+        self.steps().validate()
     }
 }

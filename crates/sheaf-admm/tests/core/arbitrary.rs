@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use sheaf_admm::params::ParamLayout;
 use sheaf_admm::sheaf::{
-    AgentGraph, Connectivity, Edge, LowRank, Maps, Sheaf, SheafOp, ViewGroups, compose_low_rank,
+    AgentGraph, Connectivity, Edge, LowRank, Maps, PackedLowRank, Sheaf, SheafOp, ViewGroups,
+    compose_low_rank,
 };
 
 /// Mostly small numbers, sometimes absurd ones.
@@ -138,6 +139,37 @@ proptest! {
         {
             let stacks: Vec<f64> = (0..sheaf.stack_len()).map(|k| (k as f64).cos()).collect();
             assert_works(&SheafOp::new(&sheaf, Maps::PerAgent(&stacks)).expect("a stack for every agent"))?;
+        }
+    }
+
+    #[test]
+    fn packed_maps_give_an_operator_or_an_error(
+        (graph, grouped) in (graph(), graph()),
+        (d_v, d_e, rank) in (1usize..5, 1usize..4, size()),
+        lens in (0usize..60, 0usize..200),
+        index in prop::collection::vec(0u32..3, 0..7),
+        exact in any::<bool>(),
+    ) {
+        let sheaf = Sheaf::uniform(&graph, d_v, d_e).expect("sizes are positive");
+        // The views may have been grouped for another sheaf.
+        let other = Sheaf::uniform(&grouped, d_v, d_e).expect("sizes are positive");
+        let (mut lens, mut index, mut groups) = (lens, index, ViewGroups::default());
+        if let (true, Ok(shape)) = (exact && rank < 6, PackedLowRank::<f64>::shape(&sheaf, rank)) {
+            index.resize(sheaf.agents(), 1);
+            lens = (shape.base_len(), 3 * shape.view_len());
+        }
+        groups.set(&other, &index);
+        let numbers = |n: usize| (0..n).map(|k| (k as f64).cos()).collect::<Vec<f64>>();
+        let (base, views) = (numbers(lens.0), numbers(lens.1));
+        let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, agents: &groups });
+        if let Ok(op) = SheafOp::new(&sheaf, maps) {
+            // Slots that the other sheaf leaves free are left out, so that only the calls themselves are tried.
+            let (mut y, mut s) = (vec![0.0; sheaf.row_len()], vec![0.0; sheaf.row_len()]);
+            let (z, mut g) = (numbers(sheaf.state_len()), numbers(sheaf.state_len()));
+            op.laplacian(&z, &mut g, &mut y, &mut s).expect("fits");
+            op.project(&z, &mut y).expect("fits");
+            op.lift(&y, &mut g).expect("fits");
+            prop_assert!(rank < 6);
         }
     }
 

@@ -206,11 +206,10 @@ fn converged_solves_are_the_solutions_of_the_whole_problem() {
         let report = problem.solve(Start::Zeros, &options, &mut ws, &mut ()).expect("solves");
         assert_eq!(report.status, Status::Converged, "{}: {report:?}", net.name);
         let expected = interior_point(&net, &point, &locals);
-        let size = expected.iter().fold(1.0f64, |m, x| m.max(x.abs()));
         for (k, want) in expected.iter().enumerate() {
             let (x, z) = (ws.x(net.states())[k], ws.z(net.states())[k]);
-            assert!((x - want).abs() < 1e-5 * size, "{}: x[{k}] is {x}, want {want}", net.name);
-            assert!((z - want).abs() < 1e-5 * size, "{}: z[{k}] is {z}, want {want}", net.name);
+            assert!((x - want).abs() < 1e-5, "{}: x[{k}] is {x}, want {want}", net.name);
+            assert!((z - want).abs() < 1e-5, "{}: z[{k}] is {z}, want {want}", net.name);
         }
     }
     assert!(families.iter().all(|&count| count > 5), "agents of each family: {families:?}");

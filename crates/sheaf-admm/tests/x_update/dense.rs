@@ -1,6 +1,6 @@
 use sheaf_admm::x_update::{Dense, DenseGrad, Objective, ObjectiveGrad};
 
-use crate::support::{Family, Setup, dot, normals, offsets, psd_blocks, symmetrise};
+use crate::support::{Family, Setup, dot, normals, offsets, penalty, psd_blocks, symmetrise};
 
 const DIMS: [usize; 4] = [3, 1, 6, 20];
 
@@ -66,6 +66,22 @@ fn the_gradient_of_q_treats_every_entry_as_free() {
             }
         }
         (at, first) = (at + d_i * d_i, first + d_i);
+    }
+}
+
+#[test]
+fn the_factor_is_made_once_and_used_in_every_iteration() {
+    let (setup, other) = (setup(vec![0.7]), psd_blocks(9, &DIMS));
+    let objective = setup.family.objective(&setup.params);
+    let rho = penalty(&setup.rho);
+    let mut scratch = vec![f64::NAN; objective.scratch_len(&setup.offsets)];
+    objective.prepare(&setup.offsets, &rho, &mut scratch).unwrap();
+    // Another Q after the preparation changes nothing: no iteration looks at it again.
+    let changed = Objective::Dense(Dense { quad: &other, q: &setup.params[1] });
+    let mut x = vec![f64::NAN; setup.v.len()];
+    for _ in 0..3 {
+        changed.prox(&setup.offsets, &rho, &setup.v, &mut x, &mut scratch).unwrap();
+        assert_eq!(x, setup.x());
     }
 }
 

@@ -124,6 +124,21 @@ fn an_unvalidated_indefinite_q_stops_at_its_pivot() {
 }
 
 #[test]
+fn an_unvalidated_diagonal_without_curvature_stops_before_it_divides() {
+    for (diag, agent) in
+        [([1.0, -0.5, 1.0], "agent 0"), ([1.0, 1.0, -2.0], "agent 1"), ([1.0, f64::NAN, 1.0], "agent 0")]
+    {
+        let objective = Objective::Diagonal(Diagonal::new(&diag, &[0.0; 3]));
+        let mut scratch = vec![0.0; objective.scratch_len(&OFFSETS)];
+        let error = objective.prepare(&OFFSETS, &Penalty::Scalar(0.5), &mut scratch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotPositiveDefinite);
+        assert!(error.place().contains(agent), "{error}");
+    }
+    let (each, one) = (Penalty::PerAgent(&[0.5, 0.7f64]), Penalty::Scalar(0.5));
+    assert!(each.of(1) == 0.7 && each.of(2).is_nan() && one.of(2) == 0.5);
+}
+
+#[test]
 fn dependent_equalities_are_named_with_their_agent_and_row() {
     let equality = |rows: &'static [usize], a: &'static [f64], b: &'static [f64]| {
         let quad = Curvature::Diagonal(&[1.0; 3][..]);

@@ -145,7 +145,7 @@ impl CnnModel {
         let mut input = 1;
         let mut convs = Vec::new();
         for (i, (&kernel, &output)) in config.kernels.iter().zip(&config.channels).enumerate() {
-            convs.push(Conv2d::new(&mut layout, &format!("conv{i}"), kernel, input, output));
+            convs.push(Conv2d::new(&mut layout, &format!("conv{i}"), kernel, input, output)?);
             input = output;
         }
         let features = config.bins * config.bins * input;

@@ -23,6 +23,14 @@ pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.on_nan",
 ];
 
+/// The choice a word names.
+pub(crate) fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
+    choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        Error::new(ErrorKind::Malformed, place, names.join(" or "), format_args!("\"{got}\""))
+    })
+}
+
 /// What the learning rate does after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -5,6 +5,8 @@ use sheaf_admm::sheaf::Connectivity;
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, ZUpdate};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
+use crate::config::word;
+
 /// The `[model]` section of an experiment on pictures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -144,12 +146,4 @@ impl MnistConfig {
         let published = Cg::published(agreement, self.cg_steps);
         ZUpdate::Cg(Cg { stop: CgStop::Steps(self.cg_steps), start: CgStart::Carried, ..published })
     }
-}
-
-/// The choice a word names.
-fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
-    choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        Error::new(ErrorKind::Malformed, place, names.join(" or "), format_args!("\"{got}\""))
-    })
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
 
+use crate::config::word;
 use crate::sudoku::views::SLOTS;
 
 /// The `[model]` section of a Sudoku experiment.
@@ -127,12 +128,4 @@ impl SudokuConfig {
         }
         Ok(Checked { maps, start_at_h: word("model.start", &self.start, &[("h", true), ("zeros", false)])? })
     }
-}
-
-/// The choice a word names.
-fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
-    choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        Error::new(ErrorKind::Malformed, place, names.join(" or "), format_args!("\"{got}\""))
-    })
 }
