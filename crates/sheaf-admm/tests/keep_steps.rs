@@ -5,7 +5,7 @@ use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start,
 use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty};
-use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, Descent, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, Descent, REFRESH, ZUpdate};
 
 const K: usize = 5;
 
@@ -13,7 +13,7 @@ fn draw(len: usize, stream: &mut Stream) -> Vec<f64> {
     (0..len).map(|_| stream.normal()).collect()
 }
 
-/// All gradients of a solve, one after the other.
+/// All gradients of a solve and its answers, one after the other.
 fn gradients(
     z_update: &ZUpdate<f64>,
     per_agent: bool,
@@ -36,7 +36,11 @@ fn gradients(
     };
     problem.validate()?;
     ws.fit(&problem, mode);
-    problem.solve(Start::At(&h), &Options::fixed(K), ws, &mut ())?;
+    let iterations = match mode {
+        Mode::Differentiate { iterations } | Mode::Keep { iterations } => iterations,
+        Mode::Solve => K,
+    };
+    problem.solve(Start::At(&h), &Options::fixed(iterations), ws, &mut ())?;
     let (d_x, d_z) = (draw(2 * n, stream), draw(n, stream));
     let (mut d_diag, mut d_q, mut d_h) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
     let (mut d_stacks, mut d_rho) =
@@ -56,7 +60,8 @@ fn gradients(
         },
         ws,
     )?;
-    Ok([d_diag, d_q, d_h, d_stacks, d_rho, vec![gamma, eta]].concat())
+    let answers = [ws.x(n), ws.z(n), ws.u(n)].concat();
+    Ok([d_diag, d_q, d_h, d_stacks, d_rho, vec![gamma, eta], answers].concat())
 }
 
 fn solvers() -> Vec<(&'static str, ZUpdate<f64>)> {
@@ -67,6 +72,7 @@ fn solvers() -> Vec<(&'static str, ZUpdate<f64>)> {
         ("soft, warm", ZUpdate::Cg(Cg { start: CgStart::Warm, ..published(soft) })),
         ("hard, published", ZUpdate::Cg(published(Agreement::Hard))),
         ("hard, from zero", ZUpdate::Cg(Cg { start: CgStart::Zero, ..published(Agreement::Hard) })),
+        ("hard, carried", ZUpdate::Cg(Cg { start: CgStart::Carried, ..published(Agreement::Hard) })),
         ("to a tolerance", ZUpdate::Cg(Cg::to_tolerance(soft, 1e-2, 30))),
         ("no steps", ZUpdate::Cg(Cg { stop: CgStop::Steps(0), ..published(soft) })),
         ("descent", ZUpdate::Descent(Descent::nesterov(soft, 0.05, 4))),
@@ -105,4 +111,34 @@ fn a_workspace_that_kept_steps_solves_longer_and_keeps_again() {
     let error = gradients(&solver, false, Adjoint::Unrolled, Mode::Solve, &mut ws).unwrap_err();
     assert!(error.to_string().contains("a recorded solve"));
     assert_eq!(gradients(&solver, false, Adjoint::Unrolled, keep, &mut ws).unwrap(), first);
+}
+
+#[test]
+fn a_product_that_is_carried_on_gives_what_computing_it_gives() {
+    // Longer than the product is carried without being computed anew.
+    let iterations = REFRESH + 5;
+    let published = Cg::published(Agreement::Hard, 3);
+    let carried = Cg { start: CgStart::Carried, ..published };
+    for mode in [Mode::Differentiate { iterations }, Mode::Keep { iterations }] {
+        for per_agent in [false, true] {
+            let run = |cg| {
+                let (solver, mut ws) = (ZUpdate::Cg(cg), Workspace::default());
+                gradients(&solver, per_agent, Adjoint::Unrolled, mode, &mut ws).unwrap()
+            };
+            let (computed, carried) = (run(published), run(carried));
+            let largest = computed.iter().fold(0.0f64, |m, g| m.max(g.abs()));
+            for (k, (a, b)) in carried.iter().zip(&computed).enumerate() {
+                assert!((a - b).abs() <= 1e-11 * largest, "number {k}: {a} against {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_implicit_adjoint_of_a_carried_product_is_refused() {
+    let carried = Cg { start: CgStart::Carried, ..Cg::published(Agreement::Hard, 3) };
+    let adjoint = Adjoint::Implicit { tolerance: 1e-6, max_terms: 100 };
+    let keep = Mode::Keep { iterations: K };
+    let told = gradients(&ZUpdate::Cg(carried), false, adjoint, keep, &mut Workspace::default());
+    assert!(told.unwrap_err().to_string().contains("CgStart::Carried"));
 }

@@ -1,16 +1,15 @@
 //! Packed low-rank maps against the plain ones, products and gradients, on grids with and without borders.
 
 use proptest::prelude::*;
-use sheaf_admm::ErrorKind;
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{
     AgentGraph, Connectivity, LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf, SheafOp,
     ViewGroups, pack_base, pack_view, unpack_grad,
 };
-
 use sheaf_admm::x_update::{Objective, ObjectiveGrad, Penalty, Tether};
-use sheaf_admm::z_update::{Agreement, Cg, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
+use sheaf_admm::{ErrorKind, Result};
 use sheaf_testkit::{CountingAllocator, allocations};
 
 #[global_allocator]
@@ -67,17 +66,35 @@ impl Case {
         let (base, views) = (&self.packed_base[..], &self.packed[..]);
         Maps::Packed(PackedLowRank { base, views, rank: self.rank, agents: &self.groups })
     }
+
+    /// Zeros for the gradient of all stacks.
+    fn stacks(&self) -> Vec<f64> {
+        let shape = PackedLowRank::<f64>::shape(&self.sheaf, self.rank).unwrap();
+        vec![0.0; self.groups.views().len() * shape.d_v * shape.ld]
+    }
 }
 
-/// A solve by conjugate gradients and its reverse.
-fn round(case: &Case, ws: &mut Workspace<f64>, d_stacks: &mut [f64]) -> f64 {
-    let (n, z_update) = (case.sheaf.state_len(), ZUpdate::Cg(Cg::published(Agreement::Hard, 5)));
-    let op = SheafOp::new(&case.sheaf, case.packed()).unwrap();
-    let (diag, q) = (&case.packed[..n], &case.packed[n..2 * n]);
-    let objective = Objective::Tether(Tether { beta: 0.5 + diag[0].abs(), anchor: q });
-    let problem = Problem { op, objective, z_update: &z_update, rho: Penalty::Scalar(0.3), relax: 1.0 };
-    ws.fit(&problem, Mode::Differentiate { iterations: 4 });
-    problem.solve(Start::At(diag), &Options::fixed(4), ws, &mut ()).unwrap();
+const ITERATIONS: usize = 4;
+
+fn problem<'a>(case: &'a Case, z_update: &'a ZUpdate<f64>) -> Problem<'a, f64> {
+    let (n, op) = (case.sheaf.state_len(), SheafOp::new(&case.sheaf, case.packed()).unwrap());
+    let objective = Objective::Tether(Tether { beta: 0.9, anchor: &case.packed[n..2 * n] });
+    Problem { op, objective, z_update, rho: Penalty::Scalar(0.3), relax: 1.0 }
+}
+
+fn solve(problem: &Problem<'_, f64>, start: &[f64], mode: Mode, ws: &mut Workspace<f64>) {
+    ws.fit(problem, mode);
+    problem.solve(Start::At(start), &Options::fixed(ITERATIONS), ws, &mut ()).unwrap();
+}
+
+/// Adds to the gradient of the maps; returns that of the penalty.
+fn reverse(
+    problem: &Problem<'_, f64>,
+    seed: &[f64],
+    adjoint: Adjoint<f64>,
+    ws: &mut Workspace<f64>,
+    d_stacks: &mut [f64],
+) -> Result<f64> {
     let (mut maps, mut d_rho, mut d_gamma, mut d_eta) = (MapsGrad::Packed(d_stacks), [0.0], 0.0, 0.0);
     let mut grads = Gradients {
         objective: &mut ObjectiveGrad::None,
@@ -87,23 +104,101 @@ fn round(case: &Case, ws: &mut Workspace<f64>, d_stacks: &mut [f64]) -> f64 {
         eta: &mut d_eta,
         start: &mut [],
     };
-    let seeds = Seeds { d_x: diag, d_z: None, d_u: None };
-    problem.reverse(Adjoint::Unrolled, &seeds, &mut grads, ws).unwrap();
-    d_rho[0]
+    let seeds = Seeds { d_x: seed, d_z: Some(seed), d_u: None };
+    problem.reverse(adjoint, &seeds, &mut grads, ws)?;
+    Ok(d_rho[0])
+}
+
+fn solvers() -> [ZUpdate<f64>; 5] {
+    let (soft, hard) = (Agreement::Soft { gamma: 0.7 }, Agreement::Hard);
+    let starting = |agreement, start| Cg { start, ..Cg::published(agreement, 5) };
+    [
+        starting(hard, CgStart::Published),
+        starting(hard, CgStart::Carried),
+        starting(soft, CgStart::Published),
+        starting(soft, CgStart::Warm),
+        Cg::to_tolerance(hard, 0.2, 9),
+    ]
+    .map(ZUpdate::Cg)
 }
 
 #[test]
 fn solving_and_differentiating_with_packed_maps_ask_for_no_memory() {
+    let modes = [Mode::Differentiate { iterations: ITERATIONS }, Mode::Keep { iterations: ITERATIONS }];
     for (size, d, rank) in [((3, 3), (32, 24), 8), ((2, 4), (5, 3), 2)] {
         let case = Case::new(size, d, rank, 3, 5);
-        let u = case.sheaf.as_uniform().unwrap();
-        let mut d_stacks = vec![0.0; case.groups.views().len() * u.d_v * u.ld];
-        let mut ws = Workspace::default();
-        let first = round(&case, &mut ws, &mut d_stacks);
-        let mut again = f64::NAN;
-        assert_eq!(allocations(|| again = round(&case, &mut ws, &mut d_stacks)), 0);
-        assert!(first != 0.0 && first.to_bits() == again.to_bits(), "{first} {again}");
+        let (start, mut d_stacks) = (&case.packed[..case.sheaf.state_len()], case.stacks());
+        for (z_update, mode) in solvers().iter().flat_map(|solver| modes.map(|mode| (solver, mode))) {
+            let (problem, mut ws) = (problem(&case, z_update), Workspace::default());
+            let mut round = || {
+                solve(&problem, start, mode, &mut ws);
+                reverse(&problem, start, Adjoint::Unrolled, &mut ws, &mut d_stacks).unwrap()
+            };
+            let (first, mut again) = (round(), f64::NAN);
+            assert_eq!(allocations(|| again = round()), 0);
+            assert!(first != 0.0 && first.to_bits() == again.to_bits(), "{first} {again}");
+        }
     }
+}
+
+#[test]
+fn pairs_left_for_later_give_the_gradient_of_a_replay_as_often_as_a_tape_is_reversed() {
+    let (iterations, case) = (ITERATIONS, Case::new((3, 4), (32, 24), 8, 3, 5));
+    let start = &case.packed[..case.sheaf.state_len()];
+    for z_update in &solvers() {
+        let problem = problem(&case, z_update);
+        for adjoint in [Adjoint::Unrolled, Adjoint::LastSteps(2)] {
+            let mut ws = Workspace::default();
+            solve(&problem, start, Mode::Differentiate { iterations }, &mut ws);
+            let mut replayed = case.stacks();
+            reverse(&problem, start, adjoint, &mut ws, &mut replayed).unwrap();
+            assert!(replayed.iter().any(|&d| d != 0.0));
+            solve(&problem, start, Mode::Keep { iterations }, &mut ws);
+            for time in 0..3 {
+                let mut kept = case.stacks();
+                reverse(&problem, start, adjoint, &mut ws, &mut kept).unwrap();
+                assert_same(&format!("{z_update:?}, {adjoint:?}, time {time}"), &kept, &replayed);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reverse_sweep_that_fails_leaves_no_pairs_to_the_next() {
+    let (iterations, case) = (ITERATIONS, Case::new((3, 4), (32, 24), 8, 3, 5));
+    let start = &case.packed[..case.sheaf.state_len()];
+    let (solver, mut ws) = (&solvers()[0], Workspace::default());
+    let problem = problem(&case, solver);
+    let of = |fails: bool, ws: &mut Workspace<f64>| {
+        solve(&problem, start, Mode::Keep { iterations }, ws);
+        if fails {
+            let adjoint = Adjoint::Implicit { tolerance: 1e-9, max_terms: 1 };
+            let told = reverse(&problem, start, adjoint, ws, &mut case.stacks());
+            assert_eq!(told.unwrap_err().kind(), ErrorKind::SolverFailed);
+        }
+        let mut d_stacks = case.stacks();
+        reverse(&problem, start, Adjoint::Unrolled, ws, &mut d_stacks).unwrap();
+        d_stacks
+    };
+    let undisturbed = of(false, &mut ws);
+    assert_same("after a failure", &of(true, &mut ws), &undisturbed);
+}
+
+#[test]
+fn what_is_left_for_later_is_refused_in_another_size_or_for_other_maps() {
+    let (case, other) = (Case::new((3, 3), (32, 24), 8, 3, 5), Case::new((2, 2), (5, 3), 2, 1, 5));
+    let (solver, op) = (&solvers()[0], SheafOp::new(&case.sheaf, case.packed()).unwrap());
+    let (mut kept, mut d_stacks, mut d_other) =
+        (vec![f64::MAX; 2 * solver.kept_len(&op)], case.stacks(), other.stacks());
+    let whole = kept.len();
+    for len in [1, whole / 2 - 1, whole - 1] {
+        let told = solver.add_deferred(&op, &mut kept[..len], &mut MapsGrad::Packed(&mut d_stacks));
+        assert_eq!(told.unwrap_err().kind(), ErrorKind::Shape);
+    }
+    let told = solver.add_deferred(&op, &mut kept, &mut MapsGrad::Packed(&mut d_other));
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::Shape);
+    // Numbers that no solve has left name no pairs beyond the memory.
+    solver.add_deferred(&op, &mut kept, &mut MapsGrad::Packed(&mut d_stacks)).unwrap();
 }
 
 fn assert_same(what: &str, got: &[f64], want: &[f64]) {
@@ -144,7 +239,7 @@ fn check(case: &Case, seed: u64) {
     MapsGrad::LowRank(grad).add_outers(sheaf, ops[0].maps(), 0.6, terms, &exchanged, &states).unwrap();
     let shape = PackedLowRank::<f64>::shape(sheaf, case.rank).unwrap();
     let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
-    let mut d_stacks = vec![0.0; case.groups.views().len() * stack];
+    let mut d_stacks = case.stacks();
     MapsGrad::Packed(&mut d_stacks)
         .add_outers(sheaf, ops[1].maps(), 0.6, terms, &exchanged, &states)
         .unwrap();

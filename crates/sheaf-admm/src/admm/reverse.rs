@@ -1,11 +1,14 @@
 //! The reverse sweep: gradients of everything a solve was given, through the iterations as they ran.
 
+use std::ops::Range;
+
 use super::step::Before;
 use super::{Problem, Workspace};
 use crate::error::{check_len, check_positive};
 use crate::linalg::vector::{axpy, norm};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
+use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 
 /// How far back gradients flow. A choice apart from the solver.
@@ -13,7 +16,7 @@ use crate::{Error, ErrorKind, Real, Result};
 pub enum Adjoint<T> {
     /// Through every iteration.
     Unrolled,
-    /// Through the last n iterations; the state before them is a constant.
+    /// Through the last n iterations; the state before them, and what the z-update carries, is a constant.
     LastSteps(usize),
     /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
     /// step at the last state (z, u and what the z-update carries). It converges as fast as the solve did, needs no
@@ -76,14 +79,34 @@ impl<T: Real> Problem<'_, T> {
         if let Some(d_u) = seeds.d_u {
             ws.d_u[..n].copy_from_slice(d_u);
         }
-        match adjoint {
+        let first = match adjoint {
+            Adjoint::Implicit { .. } => ran.saturating_sub(1),
+            Adjoint::Unrolled => 0,
+            Adjoint::LastSteps(count) => ran.saturating_sub(count),
+        };
+        let reversed = match adjoint {
             Adjoint::Implicit { tolerance, max_terms } => {
+                self.check_implicit()?;
                 self.reverse_implicit(tolerance, max_terms, seeds, window, grads, ws)
             }
-            Adjoint::Unrolled => self.reverse_steps(0, seeds, window, grads, ws),
-            Adjoint::LastSteps(count) => {
-                self.reverse_steps(ran.saturating_sub(count), seeds, window, grads, ws)
-            }
+            _ => self.reverse_steps(first, seeds, window, grads, ws),
+        };
+        // After a failure too: nothing may wait for another reverse sweep of the same tape.
+        let added = self.add_deferred(first..ran, grads, ws);
+        reversed.and(added)
+    }
+
+    /// A product that is carried on, not computed, keeps every perturbation: the series would never fade.
+    fn check_implicit(&self) -> Result<()> {
+        match self.z_update {
+            ZUpdate::Cg(cg) if cg.carry_len(&self.op) > 0 => Err(Error::new(
+                ErrorKind::Unsupported,
+                "implicit adjoint",
+                "a consensus solver that carries nothing on",
+                "conjugate gradients with CgStart::Carried",
+            )
+            .hint("solve with CgStart::Published or CgStart::Zero")),
+            _ => Ok(()),
         }
     }
 
@@ -147,6 +170,18 @@ impl<T: Real> Problem<'_, T> {
             axpy(grads.start, T::ONE, &ws.d_z[..n]);
         }
         Ok(())
+    }
+
+    /// Adds what the steps of these iterations left for later of the maps' gradient.
+    fn add_deferred(
+        &self,
+        iterations: Range<usize>,
+        grads: &mut Gradients<'_, '_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<()> {
+        let one = ws.tape.kept_len(self);
+        let kept = &mut ws.tape.kept[iterations.start * one..iterations.end * one];
+        self.z_update.add_deferred(&self.op, kept, grads.maps)
     }
 
     /// One iteration back, its penalty's gradient passed on with the factor in force.

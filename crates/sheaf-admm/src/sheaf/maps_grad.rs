@@ -7,6 +7,7 @@ use super::maps::{LowRank, Maps, each_agent, table, valid_uniform};
 use super::{Sheaf, Uniform};
 use crate::error::check_len;
 use crate::linalg::gemm::{Mat, gemm};
+use crate::linalg::low_rank::PairTape;
 use crate::{Error, ErrorKind, Real, Result};
 
 /// Gradients of [`LowRank`], all added to.
@@ -155,6 +156,22 @@ impl<T: Real> MapsGrad<'_, T> {
                 low.add_outers(sheaf, d_stacks, scale, terms, rows, states);
             }
             _ => debug_assert!(false, "the gradient has the kind of its maps"),
+        }
+    }
+}
+
+impl<T: Real> MapsGrad<'_, T> {
+    /// Whether maps like these take whole pairs of states, so that no exchanged residuals need be kept for their
+    /// gradient.
+    pub(crate) fn takes_pairs(sheaf: &Sheaf, maps: &Maps<'_, T>) -> bool {
+        matches!(maps, Maps::Packed(low) if low.takes_pairs(sheaf))
+    }
+
+    /// dF_i += scale·Σ e_i(p) q̄_iᵀ + e_i(q̄) p_iᵀ over all pairs of a tape, e the exchanged residuals; for maps that
+    /// [`takes_pairs`](Self::takes_pairs).
+    pub(crate) fn add_pairs(&mut self, sheaf: &Sheaf, maps: &Maps<'_, T>, scale: T, tape: PairTape<'_, T>) {
+        if let (Self::Packed(d_stacks), Maps::Packed(low)) = (self, maps) {
+            low.add_pairs(sheaf, d_stacks, scale, tape);
         }
     }
 }

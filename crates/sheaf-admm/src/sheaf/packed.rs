@@ -20,7 +20,7 @@
 use super::Sheaf;
 use super::maps::{check_index, count_views, need_uniform, valid_uniform};
 use crate::error::check_len;
-use crate::linalg::low_rank::{self, Grouped, LowRankShape};
+use crate::linalg::low_rank::{self, Grouped, LowRankShape, PairTape};
 use crate::linalg::simd::{fma, kernel};
 use crate::{Error, ErrorKind, Real, Result};
 
@@ -156,6 +156,20 @@ impl<T: Real> PackedLowRank<'_, T> {
     pub(super) fn exchange_lift(&self, sheaf: &Sheaf, partners: &[u32], y: &[T], s: &mut [T], g: &mut [T]) {
         let (shape, agents) = (self.valid_shape(sheaf), self.agents.by_view());
         low_rank::exchange_lift(shape, agents, partners, self.base, self.views, y, s, g);
+    }
+
+    /// Whether [`add_pairs`](Self::add_pairs) takes maps of these sizes.
+    pub(super) fn takes_pairs(&self, sheaf: &Sheaf) -> bool {
+        sheaf.partners().is_some() && self.valid_shape(sheaf).takes_pairs()
+    }
+
+    /// Adds what all pairs of a tape contribute to dense stacks `[distinct views of the sample, d_v, ld]`.
+    pub(super) fn add_pairs(&self, sheaf: &Sheaf, d_stacks: &mut [T], scale: T, tape: PairTape<'_, T>) {
+        let Some((_, partners)) = sheaf.partners() else {
+            return debug_assert!(false, "maps that take pairs have one partner for a slot");
+        };
+        let (shape, agents, local) = (self.valid_shape(sheaf), self.agents.by_view(), self.agents.local());
+        low_rank::pairs(shape, agents, local, partners.rows(), self.base, self.views, tape, scale, d_stacks);
     }
 
     /// Adds outer products to dense stacks `[distinct views of the sample, d_v, ld]`.

@@ -6,7 +6,7 @@
 //! | agreement | A | b | start | answer |
 //! | --- | --- | --- | --- | --- |
 //! | soft | γL + ρ | ρ w | w, or z_prev without gradient | z |
-//! | hard, published | L + ε | L w | w − z_prev | w − solution |
+//! | hard, published or carried | L + ε | L w | w − z_prev | w − solution |
 //! | hard, exact | L + ε | L w | 0 | w − solution |
 //!
 //! The published hard start is inexact on purpose: kernel components of w − z_prev are never removed. With one
@@ -26,7 +26,7 @@
 
 use std::ops::Range;
 
-use super::cg_work::{Places, Work};
+use super::cg_work::{Keep, Places, Work};
 use super::{Agreement, InnerReport};
 use crate::error::check_positive;
 use crate::linalg::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
@@ -69,7 +69,15 @@ pub enum CgStart {
     Warm,
     /// Hard: at 0, which makes the converged answer the exact projection. Soft: as [`CgStart::Published`].
     Zero,
+    /// Hard: as [`CgStart::Published`], but r_0 = L z_prev − ε·start takes L z_prev from the end of the solve before,
+    /// where it is r + ε·solution: the same numbers but for rounding, and one product fewer. Every [`REFRESH`]th solve
+    /// computes it anew, because rounding errors in it do not fade. Soft, or with one penalty per agent: as
+    /// [`CgStart::Published`].
+    Carried,
 }
+
+/// Solves with [`CgStart::Carried`] from one computation of L z_prev to the next.
+pub const REFRESH: usize = 16;
 
 /// Conjugate gradients on the states.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,6 +133,14 @@ impl<T: Real> Cg<T> {
         Ok(())
     }
 
+    /// Numbers carried to the next solve: L z and how many solves ago it was computed.
+    pub(crate) fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match (self.agreement, self.start) {
+            (Agreement::Hard, CgStart::Carried) => op.sheaf().state_len() + 1,
+            _ => 0,
+        }
+    }
+
     /// Scratch of a forward solve.
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
@@ -137,13 +153,14 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
-        _carry: &mut [T],
+        carry: &mut [T], // carry_len(op)
         z: &mut [T],
         scratch: &mut [T],
     ) -> Result<InnerReport> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
-        let report = system.run(w, z_prev, z, &mut work, None);
+        let report = system.run(w, z_prev, carry, z, &mut work, None);
+        system.carry_on(work.r, z, carry);
         system.finish(w, z);
         Ok(report)
     }
@@ -228,18 +245,19 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     }
 
     /// p = r + b·p (r alone in the first step), q = A p; returns p·q. Where steps are kept, the old p is in `p_prev`.
-    fn turn(&self, b: Option<T>, work: &mut Work<'_, T>, keep: bool) -> T {
+    fn turn(&self, b: Option<T>, work: &mut Work<'_, T>, keep: Keep) -> T {
         let Work { r, p, p_prev, q, tmp, y, s } = work;
         let r = &**r;
         let make = |part: Range<usize>, p: &mut [T]| match b {
-            Some(b) if keep => xpby_into(p, &r[part.clone()], b, &p_prev[part]),
+            Some(b) if keep.steps => xpby_into(p, &r[part.clone()], b, &p_prev[part]),
             Some(b) => xpby(p, &r[part], b),
             None => p.copy_from_slice(&r[part]),
         };
         if let (None, Penalty::Scalar(shift)) = (self.half, self.shift) {
             let mut along = T::ZERO;
             let sum = |_, p: &[T], q: &[T]| along += dot(p, q);
-            self.op.raw().sweep(self.gamma, shift, Made { to: p, make, from: r }, q, y, s, keep, sum);
+            let input = Made { to: p, make, from: r };
+            self.op.raw().sweep(self.gamma, shift, input, q, y, s, keep.rows, sum);
             return along;
         }
         make(0..p.len(), p);
@@ -247,23 +265,23 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         dot(p, q)
     }
 
-    /// Runs the solve. Where there are `places`, the start's residuals and p, q, e(p) and the scalars of every step are
-    /// left there.
+    /// Runs the solve. Where there are `places`, p, q and the scalars of every step are left there and, if they have
+    /// room for rows, the residuals e(start) and e(p).
     pub(super) fn run<'w>(
         &self,
         w: &[T],
         z_prev: &[T],
+        carry: &[T],
         x: &mut [T],
         work: &mut Work<'w, T>,
-        places: Option<Places<'w, T>>,
+        mut places: Option<Places<'w, T>>,
     ) -> InnerReport {
-        let (guard, keep) = (self.cfg.guard, places.is_some());
+        let (guard, keep) = (self.cfg.guard, Keep::of(places.as_ref()));
         let goal = self.goal(w, work);
-        let mut places = places.map(|mut places| {
-            std::mem::swap(&mut work.s, &mut places.start);
-            places
-        });
-        self.begin(w, z_prev, x, work, keep);
+        if let Some(places) = &mut places {
+            places.install_rows(work);
+        }
+        self.begin(w, z_prev, carry, x, work, keep.rows);
         let (mut c, mut b, mut steps) = (dot(work.r, work.r), None, 0);
         while steps < self.cfg.stop.max_steps() && goal.is_none_or(|goal| c > goal) {
             if let Some(places) = &mut places {

@@ -12,16 +12,22 @@
 //! After the last step nothing reads r and p, so q̄_T−1 = s̄ p_T−1: its product is at hand, and the two halves of its pair
 //! are equal. The residuals r need not be kept: r_0 = p_0 and r_t+1 = p_t+1 − b_t p_t.
 //!
+//! A carried product ([`CgStart::Carried`](super::CgStart::Carried)) belongs to the solve before. Where the next solve
+//! read r, the second half has a term for the last step as well; where the start was carried to, neither half has a
+//! term for it.
+//!
 //! A forward solve can keep what the replay would find, for callers who have the memory: the adjoint then saves T + 1
-//! products.
+//! products. Where the maps take pairs of states no residuals are kept, and the adjoint leaves q̄ in the place of q: the
+//! pairs of all solves are added at once by [`Cg::add_deferred`].
 
 use std::ops::Range;
 
 use super::cg::{Cg, System};
-use super::cg_work::{Places, Scalars, Work};
+use super::cg_steps::{Layout, Steps};
+use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
-use crate::sheaf::{Given, SheafOp, pad};
+use crate::sheaf::{Given, MapsGrad, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
 
@@ -31,13 +37,18 @@ impl<T: Real> Cg<T> {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         // A limit of steps of any size is allowed: only the adjoint needs memory for it.
         let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
-        fixed.saturating_add(self.kept_len(op)).saturating_add(t.saturating_add(1).saturating_mul(n + m))
+        let replayed = Layout::new(self, op, false).len();
+        fixed.saturating_add(replayed).saturating_add(t.saturating_add(1).saturating_mul(n + m))
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
     pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        pad(t.saturating_mul(2 * n + m + 5).saturating_add(n + m + 1))
+        self.layout(op).len()
+    }
+
+    /// How a forward solve keeps its steps.
+    fn layout(&self, op: &SheafOp<'_, T>) -> Layout {
+        Layout::new(self, op, MapsGrad::takes_pairs(op.sheaf(), op.maps()))
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
@@ -47,16 +58,18 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &mut [T], // carry_len(op)
         z: &mut [T],
         kept: &mut [T], // kept_len(op)
         scratch: &mut [T],
     ) -> Result<InnerReport> {
         let (mut work, half) = Work::carve(op, scratch);
         let system = System::new(self, op, rho, half);
-        let (steps, count) = Steps::carve(self, op, kept);
-        let report = system.run(w, z_prev, z, &mut work, Some(steps.places(op)));
-        *count = T::from_f64(report.steps as f64);
+        let layout = self.layout(op);
+        let report = system.run(w, z_prev, carry, z, &mut work, Some(layout.carve(kept).places()));
+        system.carry_on(work.r, z, carry);
         system.finish(w, z);
+        layout.carve(kept).ran(report.steps);
         Ok(report)
     }
 
@@ -67,15 +80,15 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
-        _carry: &[T],
+        carry: &[T],
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
-        _d_carry: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        self.vjp_kept(op, rho, w, z_prev, &mut [], d_z, d_w, d_z_prev, grad, scratch)
+        self.vjp_kept(op, rho, w, z_prev, carry, &mut [], d_z, d_w, d_z_prev, d_carry, grad, scratch)
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
@@ -85,10 +98,12 @@ impl<T: Real> Cg<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &[T],
         kept: &mut [T], // kept_len(op), or empty
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
@@ -96,67 +111,51 @@ impl<T: Real> Cg<T> {
         let (front, rest) = scratch.split_at_mut(pad(self.forward_scratch_len(op)));
         let (mut work, half) = Work::carve(op, front);
         let system = System::new(self, op, rho, half);
-        let (replayed, rest) = rest.split_at_mut(self.kept_len(op));
+        let replay = Layout::new(self, op, false);
+        let (replayed, rest) = rest.split_at_mut(replay.len());
         let (e_dq, rest) = rest.split_at_mut((max + 1) * m);
         let (d_qs, rest) = rest.split_at_mut((max + 1) * n);
         let (x, rest) = rest.split_at_mut(n);
-        // The adjoint of the node scaling needs the solution and writes over the steps.
-        let replay = kept.is_empty() || system.half.is_some();
-        let (steps, count) = if replay {
-            let (steps, _) = Steps::carve(self, op, replayed);
-            let report = system.run(w, z_prev, x, &mut work.reborrow(), Some(steps.places(op)));
-            (Steps::carve(self, op, replayed).0, report.steps)
-        } else {
-            let (steps, count) = Steps::carve(self, op, kept);
-            (steps, (count.to_f64() as usize).min(max))
+        // The adjoint of the node scaling needs the solution and writes over the steps; deferred pairs have done so.
+        let usable = !kept.is_empty() && system.half.is_none();
+        let (steps, count) = match usable.then(|| self.layout(op).carve(kept).count()).flatten() {
+            Some(count) => (self.layout(op).carve(kept), count),
+            None => {
+                let places = replay.carve(replayed).places();
+                let report = system.run(w, z_prev, carry, x, &mut work.reborrow(), Some(places));
+                (replay.carve(replayed), report.steps)
+            }
         };
-        let pairs = Pairs { steps, count, e_dq, d_qs };
-        let second = count.max(1);
-        let Pairs { steps, e_dq, d_qs, .. } =
-            system.reverse(pairs, w, z_prev, x, d_z, d_w, d_z_prev, grad, &mut work, rest);
-        let (sheaf, maps, gamma) = (op.sheaf(), op.maps(), system.gamma);
-        let first = count + 1;
-        grad.maps.add_outers(sheaf, maps, gamma, first, &steps.rows[..first * m], &d_qs[..first * n])?;
-        grad.maps.add_outers(sheaf, maps, gamma, second, &e_dq[..second * m], &steps.ps[..second * n])?;
+        let mut pairs = Pairs { steps, count, e_dq, d_qs };
+        let [first, second] = system
+            .reverse(&mut pairs, w, z_prev, carry, x, d_z, d_w, d_z_prev, d_carry, grad, &mut work, rest);
+        let Pairs { mut steps, e_dq, d_qs, .. } = pairs;
+        if steps.deferred() {
+            steps.defer(first, d_qs);
+            return Ok(());
+        }
+        for (terms, rows, states) in [(first, &*steps.rows, &*d_qs), (second, &*e_dq, &*steps.ps)] {
+            let (rows, states) =
+                (&rows[terms.start * m..terms.end * m], &states[terms.start * n..terms.end * n]);
+            grad.maps.add_outers(op.sheaf(), op.maps(), system.gamma, terms.len(), rows, states)?;
+        }
         Ok(())
     }
-}
 
-/// The steps of a solve.
-struct Steps<'s, T> {
-    rows: &'s mut [T],    // [max + 1, rows]: e(start), then e(p) of each step
-    ps: &'s mut [T],      // [max + 1, states]: room for the start, then p of each step
-    qs: &'s mut [T],      // [max, states]
-    scalars: &'s mut [T], // [max, 5]
-}
-
-impl<'s, T: Real> Steps<'s, T> {
-    /// The steps, and how many ran, in memory of [`Cg::kept_len`].
-    fn carve(cfg: &Cg<T>, op: &SheafOp<'_, T>, kept: &'s mut [T]) -> (Self, &'s mut T) {
-        let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), cfg.stop.max_steps());
-        let (rows, rest) = kept.split_at_mut((max + 1) * m);
-        let (ps, rest) = rest.split_at_mut((max + 1) * n);
-        let (qs, rest) = rest.split_at_mut(max * n);
-        let (scalars, rest) = rest.split_at_mut(5 * max);
-        (Self { rows, ps, qs, scalars }, &mut rest[0])
-    }
-
-    /// Where a running solve writes them.
-    fn places(self, op: &SheafOp<'_, T>) -> Places<'s, T> {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (start, rows) = self.rows.split_at_mut(m);
-        Places {
-            start,
-            rows: rows.chunks_exact_mut(m.max(1)),
-            ps: self.ps[n..].chunks_exact_mut(n.max(1)),
-            qs: self.qs.chunks_exact_mut(n.max(1)),
-            scalars: self.scalars.chunks_exact_mut(5),
+    /// Adds what the adjoints of many solves left in `kept`, one [`kept_len`](Self::kept_len) after the other.
+    pub(super) fn add_deferred(
+        &self,
+        op: &SheafOp<'_, T>,
+        kept: &mut [T], // [solves, kept_len(op)]
+        d_maps: &mut MapsGrad<'_, T>,
+    ) {
+        let layout = self.layout(op);
+        let Some(tape) = layout.tape(kept) else { return };
+        let gamma = if let Agreement::Soft { gamma } = self.agreement { gamma } else { T::ONE };
+        d_maps.add_pairs(op.sheaf(), op.maps(), gamma, tape);
+        for block in kept.chunks_exact_mut(layout.len()) {
+            layout.carve(block).forget();
         }
-    }
-
-    fn scalars(&self, t: usize) -> Scalars<T> {
-        let k = &self.scalars[5 * t..][..5];
-        Scalars { a: k[0], b: k[1], c: k[2], c_next: k[3], s: k[4] }
     }
 }
 
@@ -169,42 +168,49 @@ struct Pairs<'s, T> {
 }
 
 impl<T: Real> System<'_, '_, T> {
-    /// Walks back through the steps and fills the pairs.
-    fn reverse<'s>(
+    /// Walks back through the steps and fills the pairs; returns which terms either half has.
+    fn reverse(
         &self,
-        mut pairs: Pairs<'s, T>,
+        pairs: &mut Pairs<'_, T>,
         w: &[T],
         z_prev: &[T],
+        carry: &[T],
         x: &[T],
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         work: &mut Work<'_, T>,
         scratch: &mut [T],
-    ) -> Pairs<'s, T> {
+    ) -> [Range<usize>; 2] {
         let (n, m) = (d_z.len(), work.y.len());
         let (d_x, rest) = scratch.split_at_mut(n);
         let (d_p, rest) = rest.split_at_mut(n);
         let (d_r, rest) = rest.split_at_mut(n);
         let (a_dq, d_half) = rest.split_at_mut(n);
         let d_half = &mut d_half[..n];
-        let Pairs { steps, count, e_dq, d_qs } = &mut pairs;
+        let Pairs { steps, count, e_dq, d_qs } = pairs;
+        // Residuals that nobody reads share one place.
+        let (deferred, row_step) = (steps.deferred(), if steps.deferred() { 0 } else { m });
         if self.half.is_some() {
             d_half.fill(T::ZERO);
         }
         self.finish_vjp(x, d_z, d_w, d_x, d_half);
         d_p.fill(T::ZERO);
-        d_r.fill(T::ZERO);
+        let read_on = self.carry_on_vjp(d_carry, d_r, d_x);
         // d_b = p̄'·p is found with p̄', one step ahead.
         let (mut d_c_next, mut d_b) = (T::ZERO, T::ZERO);
         for t in (0..*count).rev() {
             let (k, last) = (steps.scalars(t), t + 1 == *count);
-            let (p, q) = (&steps.ps[(t + 1) * n..][..n], &steps.qs[t * n..][..n]);
+            let alone = last && !read_on;
+            let (p, q) = (&steps.ps[(t + 1) * n..][..n], steps.q(t));
             let (d_q, before) = (&mut d_qs[(t + 1) * n..][..n], &steps.ps[t.max(1) * n..][..n]);
             let (mut d_a, mut d_c) = (T::ZERO, T::ZERO);
-            if last {
+            if alone {
                 d_a = dot(d_x, p);
+            } else if last {
+                d_a = dot(d_x, p) - dot(d_r, q);
             } else {
                 // p' = r' + b p, b = c'/(c + e), c' = r'·r'
                 let c_guarded = k.c + self.cfg.guard;
@@ -219,17 +225,17 @@ impl<T: Real> System<'_, '_, T> {
             cg_back_update(d_p, d_q, d_x, d_r, p, q, k.a, d_s, &mut dots);
             self.pair_scalars(dots, d_q, p, grad);
             // q = A p
-            if last {
+            if alone {
                 scale_into(a_dq, d_s, q);
                 add_dot(d_p, a_dq, before, &mut d_b);
             } else {
-                let e_dq = &mut e_dq[(t + 1) * m..][..m];
+                let e_dq = &mut e_dq[(t + 1) * row_step..][..m];
                 d_b = self.product_vjp(d_q, a_dq, d_p, before, e_dq, work);
             }
             if let Some(half) = self.half {
                 self.pair_half(half, d_q, a_dq, p, q, d_half);
             }
-            if last {
+            if alone && !deferred {
                 d_q.iter_mut().for_each(|d| *d += *d);
             }
         }
@@ -238,8 +244,13 @@ impl<T: Real> System<'_, '_, T> {
             add(d_r, d_p);
             axpy(d_r, d_c_next + d_c_next, &steps.ps[n..2 * n]);
         }
-        let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
-        self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
+        let carried = self.carried(carry).is_some();
+        if carried {
+            self.begin_carried_vjp(d_x, d_r, d_w, d_z_prev, d_carry);
+        } else {
+            let start = (&mut d_qs[..n], &mut steps.ps[..n], &mut e_dq[..m]);
+            self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dq, work);
+        }
         if let Some(half) = self.half {
             // Pairs act on S p: the maps see scaled states.
             let scaled = d_qs[n..(*count + 1) * n].chunks_exact_mut(n.max(1));
@@ -248,7 +259,8 @@ impl<T: Real> System<'_, '_, T> {
             }
             self.half_to_rho(half, d_half, grad.rho);
         }
-        pairs
+        let start = usize::from(carried);
+        [start..*count + 1, start..if read_on { *count + 1 } else { (*count).max(1) }]
     }
 
     /// a_dq = A q̄, p̄ += A q̄; returns p̄·before. Leaves the exchanged residuals of S q̄ in `e_dq`.

@@ -1,9 +1,9 @@
 //! The two ends of a solve of [`cg`](super::cg), each with its adjoint: from the target w to the start and its residual,
-//! and from the solution to the answer. The table at the head of [`cg`](super::cg) lists them.
+//! and from the solution to the answer and to what is carried on. The table at the head of [`cg`](super::cg) lists them.
 
 use std::ops::Range;
 
-use super::cg::{CgStart, System, multiply_into};
+use super::cg::{CgStart, REFRESH, System, multiply_into};
 use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad};
 use crate::Real;
@@ -11,9 +11,18 @@ use crate::linalg::vector::{add, axpy, dot, scale_into, sub};
 use crate::sheaf::Made;
 
 impl<T: Real> System<'_, '_, T> {
-    /// x = start, r = b − A·start. In every case one Laplacian suffices: the parts of b and A·start that cancel are
-    /// never formed. Returns with the exchanged residuals of the product in `work.s`, where they are kept.
-    pub(super) fn begin(&self, w: &[T], z_prev: &[T], x: &mut [T], work: &mut Work<'_, T>, keep: bool) {
+    /// x = start, r = b − A·start. In every case one Laplacian suffices, or none where it was carried: the parts of b and
+    /// A·start that cancel are never formed. Returns with the exchanged residuals of the product in `work.s`, where
+    /// they are kept.
+    pub(super) fn begin(
+        &self,
+        w: &[T],
+        z_prev: &[T],
+        carry: &[T],
+        x: &mut [T],
+        work: &mut Work<'_, T>,
+        keep: bool,
+    ) {
         let Work { r, y, s, .. } = work;
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, start) => {
@@ -25,9 +34,12 @@ impl<T: Real> System<'_, '_, T> {
                     self.add_shifted_difference(r, w, z_prev);
                 }
             }
-            (Agreement::Hard, CgStart::Published) => {
+            (Agreement::Hard, CgStart::Published | CgStart::Carried) => {
                 sub(x, w, z_prev);
-                self.op.raw().laplacian(z_prev, r, y, s);
+                match self.carried(carry) {
+                    Some(l_z) => r.copy_from_slice(l_z),
+                    None => self.op.raw().laplacian(z_prev, r, y, s),
+                }
                 if let Some(half) = self.half {
                     x.iter_mut().zip(half).for_each(|(x, &h)| *x /= h);
                     r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
@@ -44,7 +56,7 @@ impl<T: Real> System<'_, '_, T> {
         }
     }
 
-    /// Adjoint of the start of a solve; fills its pair (d_q, p, rows of d_q).
+    /// Adjoint of a start that computes its product; fills its pair (d_q, p, rows of d_q).
     pub(super) fn begin_vjp(
         &self,
         w: &[T],
@@ -68,7 +80,7 @@ impl<T: Real> System<'_, '_, T> {
         let input = Made { to: d_q, make, from: d_r };
         self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
         match (self.cfg.agreement, self.cfg.start) {
-            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero) => {
+            (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero | CgStart::Carried) => {
                 // r_0 = −γ L w, start = w
                 add(d_w, d_x);
                 axpy(d_w, self.gamma, l_dr);
@@ -88,7 +100,7 @@ impl<T: Real> System<'_, '_, T> {
                 *grad.gamma += dot(l_dr, z_prev);
                 p.copy_from_slice(z_prev);
             }
-            (Agreement::Hard, CgStart::Published) => {
+            (Agreement::Hard, CgStart::Published | CgStart::Carried) => {
                 // start = S⁻¹(w − z_prev), r_0 = S L z_prev − ε start
                 let eps = self.cfg.tikhonov;
                 for k in 0..w.len() {
@@ -120,6 +132,59 @@ impl<T: Real> System<'_, '_, T> {
                 d_half[k] += d_r[k] * work.tmp[k];
             }
         }
+    }
+
+    /// Adjoint of a start whose L z_prev was carried: start = w − z_prev, r_0 = L z_prev − ε·start. Sets d_carry.
+    pub(super) fn begin_carried_vjp(
+        &self,
+        d_x: &[T],
+        d_r: &[T],
+        d_w: &mut [T],
+        d_z_prev: &mut [T],
+        d_carry: &mut [T],
+    ) {
+        for k in 0..d_x.len() {
+            let d_start = d_x[k] - self.cfg.tikhonov * d_r[k];
+            d_w[k] += d_start;
+            d_z_prev[k] -= d_start;
+        }
+        d_carry[..d_r.len()].copy_from_slice(d_r);
+    }
+
+    /// L z_prev, if the solve before left it. The node scaling changes with the penalties, so nothing is carried where
+    /// there is one.
+    pub(super) fn carried<'c>(&self, carry: &'c [T]) -> Option<&'c [T]> {
+        let (age, l_z) = carry.split_last()?;
+        (*age != T::ZERO && self.half.is_none()).then_some(l_z)
+    }
+
+    /// Leaves L z = r + ε·solution to the next solve.
+    pub(super) fn carry_on(&self, r: &[T], x: &[T], carry: &mut [T]) {
+        let Some((age, l_z)) = carry.split_last_mut() else { return };
+        if self.half.is_some() {
+            return;
+        }
+        l_z.copy_from_slice(r);
+        axpy(l_z, self.cfg.tikhonov, x);
+        let next = (age.to_f64() as usize % REFRESH + 1) % REFRESH;
+        *age = T::from_f64(next as f64);
+    }
+
+    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Says whether anything was
+    /// read of what was carried on.
+    pub(super) fn carry_on_vjp(&self, d_carry: &mut [T], d_r: &mut [T], d_x: &mut [T]) -> bool {
+        d_r.fill(T::ZERO);
+        let Some((d_age, d_l_z)) = d_carry.split_last_mut().filter(|_| self.half.is_none()) else {
+            return false;
+        };
+        *d_age = T::ZERO;
+        let read = d_l_z.iter().any(|&d| d != T::ZERO);
+        if read {
+            axpy(d_x, self.cfg.tikhonov, d_l_z);
+            d_r.copy_from_slice(d_l_z);
+            d_l_z.fill(T::ZERO);
+        }
+        read
     }
 
     /// Turns the solution into the answer.

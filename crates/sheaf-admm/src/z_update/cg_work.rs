@@ -1,5 +1,7 @@
 //! What a running solve of [`cg`](super::cg) works in, and where it leaves its steps for the adjoint.
 
+use std::slice::ChunksExactMut;
+
 use crate::Real;
 use crate::sheaf::SheafOp;
 
@@ -40,19 +42,40 @@ impl<T> Work<'_, T> {
 
 /// Places where the steps of a solve are written down for its adjoint: the vectors of [`Work`] move there one by one.
 pub(super) struct Places<'s, T> {
-    pub start: &'s mut [T], // [rows], the exchanged residuals of the start
-    pub rows: std::slice::ChunksExactMut<'s, T>, // of [rows]: e(p) of each step
-    pub ps: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub qs: std::slice::ChunksExactMut<'s, T>, // of [states]
-    pub scalars: std::slice::ChunksExactMut<'s, T>, // of 5
+    pub rows: Option<ChunksExactMut<'s, T>>, // of [rows]: e(start), then e(p) of each step
+    pub ps: ChunksExactMut<'s, T>,           // of [states]
+    pub qs: ChunksExactMut<'s, T>,           // of [states]
+    pub scalars: ChunksExactMut<'s, T>,      // of 5
 }
 
 impl<'s, T: Real> Places<'s, T> {
+    /// The next residuals take their place, where they are kept.
+    pub(super) fn install_rows(&mut self, work: &mut Work<'s, T>) {
+        if let Some(s) = self.rows.as_mut().and_then(Iterator::next) {
+            work.s = s;
+        }
+    }
+
     /// The next step's vectors take their places.
     pub(super) fn install(&mut self, work: &mut Work<'s, T>) {
-        if let (Some(p), Some(q), Some(s)) = (self.ps.next(), self.qs.next(), self.rows.next()) {
-            (work.p, work.q, work.s) = (p, q, s);
+        if let (Some(p), Some(q)) = (self.ps.next(), self.qs.next()) {
+            (work.p, work.q) = (p, q);
+            self.install_rows(work);
         }
+    }
+}
+
+/// What a running solve keeps.
+#[derive(Clone, Copy)]
+pub(super) struct Keep {
+    pub steps: bool,
+    /// The exchanged residuals too.
+    pub rows: bool,
+}
+
+impl Keep {
+    pub(super) fn of<T>(places: Option<&Places<'_, T>>) -> Self {
+        Self { steps: places.is_some(), rows: places.is_some_and(|places| places.rows.is_some()) }
     }
 }
 

@@ -9,7 +9,7 @@
 //! One solver a file; [`ZUpdate`] dispatches. Every solver brings
 //!
 //! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
-//!   the next (edge-space multipliers), empty for most;
+//!   the next (edge-space multipliers, a product that need not be computed again), empty for most;
 //! * `prepare`: once per solve, or when the penalty changes (factorisations);
 //! * `forward`: w, z_prev, carry → z, carry;
 //! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
@@ -17,6 +17,7 @@
 mod cg;
 mod cg_adjoint;
 mod cg_ends;
+mod cg_steps;
 mod cg_work;
 mod descend;
 mod descent;
@@ -32,7 +33,7 @@ mod step_size;
 mod stop;
 mod weights;
 
-pub use cg::{Cg, CgStart, CgStop};
+pub use cg::{Cg, CgStart, CgStop, REFRESH};
 pub use descent::Descent;
 pub use edge_space::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
@@ -132,10 +133,7 @@ impl<T: Real> ZUpdate<T> {
     /// Numbers carried from one ADMM iteration to the next.
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
-            Self::Cg(_) => {
-                let _ = op;
-                0
-            }
+            Self::Cg(s) => s.carry_len(op),
             Self::EdgeSpace(s) => s.carry_len(op),
             Self::Descent(_) | Self::Exact(_) | Self::Potential(_) => 0,
         }
@@ -244,13 +242,14 @@ impl<T: Real> ZUpdate<T> {
                 self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.forward_scratch_len(op), scratch.len())?;
-                s.forward_keeping(op, rho, w, z_prev, z, kept, scratch)
+                s.forward_keeping(op, rho, w, z_prev, carry, z, kept, scratch)
             }
             _ => self.forward(op, rho, w, z_prev, carry, z, scratch),
         }
     }
 
-    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept.
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept. Part of the maps' gradient may be left
+    /// there for [`add_deferred`](Self::add_deferred).
     pub fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
@@ -273,9 +272,29 @@ impl<T: Real> ZUpdate<T> {
                 check_grad(op, rho, grad)?;
                 check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
                 check_scratch(self.scratch_len(op), scratch.len())?;
-                s.vjp_kept(op, rho, w, z_prev, kept, d_z, d_w, d_z_prev, grad, scratch)
+                s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
             }
             _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+        }
+    }
+
+    /// Adds to the maps' gradient what [`vjp_kept`](Self::vjp_kept) of many steps left for later in what they kept, one
+    /// after the other.
+    pub fn add_deferred(
+        &self,
+        op: &SheafOp<'_, T>,
+        kept: &mut [T], // [steps, kept_len(op)], or empty
+        d_maps: &mut MapsGrad<'_, T>,
+    ) -> Result<()> {
+        match self {
+            Self::Cg(s) if !kept.is_empty() => {
+                let one = s.kept_len(op);
+                check_len("what z-updates keep", kept.len() / one * one, kept.len())?;
+                d_maps.validate(op.sheaf(), op.maps())?;
+                s.add_deferred(op, kept, d_maps);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -195,7 +195,9 @@ fn parameters_under_the_authors_names_become_weights() {
 #[test]
 fn the_built_in_weights_can_be_inspected_and_measured() {
     let here = Path::new(".");
-    assert_eq!(json(here, "inspect builtin:mnist")["task"].as_str(), Some("mnist"));
+    for task in ["mnist", "mnist-cnn"] {
+        assert_eq!(json(here, &format!("inspect builtin:{task}"))["task"].as_str(), Some(task));
+    }
     for kind in ["train --batch 8", "eval --batch 4", "solve"] {
         let row = json(here, &format!("bench {kind} --task mnist --size 12 --iterations 3 --seconds 0.1"));
         assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(16), Some(3)));

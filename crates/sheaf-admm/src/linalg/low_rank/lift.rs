@@ -111,8 +111,11 @@ fn lift_run<T: Real, const FMA: bool, const DV: usize, const DE: usize, const M:
     s: &[T],
     out: &mut [T],
 ) {
-    if run.len() == GROUP {
-        return lift_group::<T, FMA, DV, DE, M, RANK, GROUP>(base, view, mask, run, ld, s, out);
+    match run.len() {
+        GROUP => return lift_group::<T, FMA, DV, DE, M, RANK, GROUP>(base, view, mask, run, ld, s, out),
+        3 => return lift_group::<T, FMA, DV, DE, M, RANK, 3>(base, view, mask, run, ld, s, out),
+        2 => return lift_group::<T, FMA, DV, DE, M, RANK, 2>(base, view, mask, run, ld, s, out),
+        _ => {}
     }
     for &agent in run {
         let i = agent as usize;

@@ -15,7 +15,11 @@
 
 mod lift;
 mod outers;
+mod pairs;
 mod project;
+
+pub use pairs::PairTape;
+
 #[cfg(test)]
 mod tests;
 
@@ -56,6 +60,11 @@ impl LowRankShape {
     /// Numbers of a packed view: B, A, Aᵀ, Bᵀ.
     pub fn view_len(&self) -> usize {
         2 * self.m() * (self.d_v + self.d_e)
+    }
+
+    /// Whether [`pairs`] takes these sizes.
+    pub(crate) fn takes_pairs(&self) -> bool {
+        self.is_published()
     }
 
     fn is_published(&self) -> bool {
@@ -284,4 +293,29 @@ kernel! {
         shape: LowRankShape, agents: Grouped<'_>, d_stacks: &mut [T], scale: T, terms: usize, rows: &[T],
         states: &[T],
     ) = outers_body;
+}
+
+#[inline(always)]
+fn pairs_body<T: Real, const FMA: bool>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    local: &[u32],
+    partners: &[u32],
+    base: &[T],
+    views: &[T],
+    tape: PairTape<'_, T>,
+    scale: T,
+    d_stacks: &mut [T],
+) {
+    debug_assert!(shape.takes_pairs(), "other sizes have their residuals at hand");
+    let ld = shape.ld;
+    pairs::pairs::<T, FMA, 32, 24, 64, 8>(agents, local, partners, ld, base, views, tape, scale, d_stacks);
+}
+kernel! {
+    /// dF_i += scale·Σ e_i(p) q̄_iᵀ + e_i(q̄) p_iᵀ over all pairs, into stacks `[views, d_v, ld]` that `local` assigns to
+    /// the agents; for sizes that [`takes_pairs`](LowRankShape::takes_pairs).
+    pub(crate) fn pairs, pairs_at<T>(
+        shape: LowRankShape, agents: Grouped<'_>, local: &[u32], partners: &[u32], base: &[T], views: &[T],
+        tape: PairTape<'_, T>, scale: T, d_stacks: &mut [T],
+    ) = pairs_body;
 }

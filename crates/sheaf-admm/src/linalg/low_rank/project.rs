@@ -9,7 +9,7 @@ use super::Grouped;
 use crate::Real;
 use crate::linalg::simd::fma;
 
-/// Agents of one view that are multiplied together: a row is then loaded once for all of them.
+/// The most agents of one view that are multiplied together: a row is then loaded once for all of them.
 pub(super) const GROUP: usize = 4;
 
 /// acc\[chain\]\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\], J rows of N lanes, the chains taking turns; CH divides J.
@@ -230,13 +230,16 @@ pub(super) fn project<
     let (len, mut rest) = (2 * M * (DV + DE), agents.order);
     while let Some((view, mask, run)) = agents.take_run(GROUP, &mut rest) {
         let view = &views[view * len..][..len];
-        if run.len() == GROUP {
-            project_group::<T, FMA, DV, DE, M, RANK, GROUP>(base, view, mask, run, ld, z, y);
-        } else {
-            for &agent in run {
-                let i = agent as usize;
-                let (z, y) = (&z[i * DV..][..DV], &mut y[i * ld..][..ld]);
-                project_one::<T, FMA, DV, DE, M, RANK>(base, view, mask, z, y);
+        match run.len() {
+            GROUP => project_group::<T, FMA, DV, DE, M, RANK, GROUP>(base, view, mask, run, ld, z, y),
+            3 => project_group::<T, FMA, DV, DE, M, RANK, 3>(base, view, mask, run, ld, z, y),
+            2 => project_group::<T, FMA, DV, DE, M, RANK, 2>(base, view, mask, run, ld, z, y),
+            _ => {
+                for &agent in run {
+                    let i = agent as usize;
+                    let (z, y) = (&z[i * DV..][..DV], &mut y[i * ld..][..ld]);
+                    project_one::<T, FMA, DV, DE, M, RANK>(base, view, mask, z, y);
+                }
             }
         }
     }

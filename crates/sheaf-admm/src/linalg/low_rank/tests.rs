@@ -6,12 +6,17 @@ use crate::rng::Stream;
 
 const SHAPE: LowRankShape = LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192 };
 
-/// Nineteen agents: six and a half groups of one view, others alone, all kinds of masks.
+/// 37 agents: runs of one, two, three and four with one view, others alone, all kinds of masks.
 fn agents() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
-    let index: Vec<u32> = (0..19).map(|a| if a < 13 { 1 } else { a - 13 }).collect();
-    let masks =
-        (0..19).map(|a| [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10][a % 6]).collect::<Vec<u32>>();
-    let mut order: Vec<u32> = (0..19).collect();
+    const MASKS: [u32; 6] = [0xff, 0b0111_1100, 0b1100_0111, 0b1_1100, 0, 0b10];
+    let (mut index, mut masks) = (Vec::new(), Vec::new());
+    for (kind, mask) in MASKS.into_iter().enumerate() {
+        index.extend(std::iter::repeat_n(1, 4 + kind % 4));
+        masks.extend(std::iter::repeat_n(mask, 4 + kind % 4));
+    }
+    index.extend(0..6);
+    masks.extend(MASKS);
+    let mut order: Vec<u32> = (0..index.len() as u32).collect();
     order.sort_by_key(|&a| (index[a as usize], masks[a as usize]));
     (index, masks, order)
 }
@@ -89,7 +94,7 @@ fn the_kernels_of_the_published_sizes_agree_with_the_plain_loops_at_every_level(
 fn runs_are_of_one_view_and_one_mask_and_cover_every_agent_once() {
     let (index, masks, order) = agents();
     let agents = Grouped { index: &index, masks: &masks, order: &order };
-    for most in [1, 4, 19] {
+    for most in [1, 4, 37] {
         let (mut rest, mut seen) = (agents.order, Vec::new());
         while let Some((view, mask, run)) = agents.take_run(most, &mut rest) {
             assert!(!run.is_empty() && run.len() <= most);
@@ -98,4 +103,80 @@ fn runs_are_of_one_view_and_one_mask_and_cover_every_agent_once() {
         }
         assert_eq!(seen, order);
     }
+}
+
+/// dF of some pairs at a level, or by the plain products of their residuals.
+fn of_pairs<T: Real>(level: Option<Level>) -> Vec<f64> {
+    let (index, masks, order) = grid();
+    let agents = Grouped { index: &index, masks: &masks, order: &order };
+    let (count, shape) = (index.len(), SHAPE);
+    let (n, rows) = (count * shape.d_v, count * shape.ld);
+    let partners: Vec<u32> = (0..count * 8)
+        .map(|k| match neighbour(k / 8, k % 8) {
+            Some(j) => (j * shape.ld + (k % 8 + 4) % 8 * shape.d_e) as u32,
+            None => (k / 8 * shape.ld + k % 8 * shape.d_e) as u32,
+        })
+        .collect();
+    let stream = &mut Stream::new(6, "pairs test", 0, 0);
+    let mut of = |len: usize| draw(len, stream).into_iter().map(T::from_f64).collect::<Vec<T>>();
+    let (base, views) = (of(shape.base_len()), of(4 * shape.view_len()));
+    let mut d = of(4 * shape.d_v * shape.ld);
+    // Three pairs in a block; the second block leaves the first out, the last has none.
+    let (block, spans) = (6 * n + 5, [[0.0, 3.0], [1.0, 3.0], [0.0, 0.0]]);
+    let mut numbers = of(3 * block);
+    for (block, span) in numbers.chunks_exact_mut(block).zip(spans) {
+        block[6 * n + 1..6 * n + 3].copy_from_slice(&span.map(T::from_f64));
+    }
+    let (span, scale) = (6 * n + 1, T::from_f64(0.6));
+    let tape = PairTape { numbers: &numbers, block, states: n, most: 3, p: 0, q: 3 * n, span };
+    if let Some(level) = level {
+        pairs_at(level, shape, agents, &index, &partners, &base, &views, tape, scale, &mut d);
+        return d.into_iter().map(T::to_f64).collect();
+    }
+    let (mut y, mut e) = (vec![T::ZERO; rows], vec![T::ZERO; rows]);
+    for (numbers, span) in numbers.chunks_exact(block).zip(spans) {
+        for t in span[0] as usize..span[1] as usize {
+            let (p, q) = (&numbers[t * n..][..n], &numbers[(3 + t) * n..][..n]);
+            for (of, with) in [(p, q), (q, p)] {
+                project_plain::<T, false>(shape, agents, &base, &views, of, &mut y);
+                let slots = SlotRows { slots: 8, d_e: shape.d_e, ld: shape.ld };
+                partners_body::<T, false>(slots, &partners, &y, &mut e);
+                outers_plain::<T, false>(shape, agents, &mut d, scale, 1, &e, with);
+            }
+        }
+    }
+    d.into_iter().map(T::to_f64).collect()
+}
+
+/// The agent next to `agent` on a grid of four by five, in a direction counted as slots are.
+fn neighbour(agent: usize, slot: usize) -> Option<usize> {
+    const WAYS: [(isize, isize); 8] = [(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)];
+    let (row, column) = ((agent / 5) as isize + WAYS[slot].0, (agent % 5) as isize + WAYS[slot].1);
+    ((0..4).contains(&row) && (0..5).contains(&column)).then(|| (row * 5 + column) as usize)
+}
+
+/// Index, masks and order of that grid: one view for most agents, three for others.
+fn grid() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+    let index: Vec<u32> =
+        (0..20).map(|a| [6, 8, 13].iter().position(|&o| o == a).map_or(0, |k| k as u32 + 1)).collect();
+    let slots = |a: usize| (0..8).filter(move |&s| neighbour(a, s).is_some());
+    let masks: Vec<u32> = (0..20).map(|a| slots(a).fold(0, |mask, slot| mask | 1 << slot)).collect();
+    let mut order: Vec<u32> = (0..20).collect();
+    order.sort_by_key(|&a| (index[a as usize], masks[a as usize]));
+    (index, masks, order)
+}
+
+#[test]
+fn pairs_of_states_give_what_the_outer_products_of_their_residuals_give() {
+    fn compare<T: Real>(tolerance: f64) {
+        let plain = of_pairs::<T>(None);
+        let largest = plain.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+            for (k, (a, b)) in of_pairs::<T>(Some(level)).iter().zip(&plain).enumerate() {
+                assert!((a - b).abs() <= tolerance * largest, "{level:?}, number {k}: {a} against {b}");
+            }
+        }
+    }
+    compare::<f32>(5e-6);
+    compare::<f64>(1e-14);
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use sheaf_admm::train::WeightsFile;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask, CnnWeights};
+use sheaf_tasks::baselines::cnn::experiment::{self as cnn, CnnExperiment, CnnTask, CnnWeights};
 use sheaf_tasks::config::strict;
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
 use sheaf_tasks::mnist::model::MnistModel;
@@ -85,7 +85,7 @@ impl Task for MnistCnn {
     }
 
     fn builtin(&self) -> Option<&'static [u8]> {
-        None
+        Some(cnn::BUILTIN)
     }
 
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {

@@ -134,6 +134,9 @@ impl Trainable for CnnTask {
     }
 }
 
+/// The weights that ship: a file as `sheaf train` writes it, in half precision.
+pub const BUILTIN: &[u8] = include_bytes!("../../../../../weights/mnist-cnn.safetensors");
+
 /// A network with its numbers and where they come from.
 #[derive(Clone, Debug)]
 pub struct CnnWeights {

@@ -144,6 +144,6 @@ impl MnistConfig {
         let agreement =
             if checked.hard { Agreement::Hard } else { Agreement::Soft { gamma: T::from_f64(self.gamma) } };
         let published = Cg::published(agreement, self.cg_steps);
-        ZUpdate::Cg(Cg { stop: CgStop::Steps(self.cg_steps), start: CgStart::Published, ..published })
+        ZUpdate::Cg(Cg { stop: CgStop::Steps(self.cg_steps), start: CgStart::Carried, ..published })
     }
 }
