@@ -17,6 +17,10 @@ symmetric. The script uses nothing but numpy and shares no line with the library
 import os
 import sys
 
+# The matrices are small: threads would only wait for each other. Read when numpy is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 
 import admm

@@ -304,3 +304,44 @@ fn maps_that_do_not_fit_are_refused() {
     few.set(&case.sheaf, &[0, 1]);
     assert_eq!(refused(PackedLowRank { base, views, rank: 2, agents: &few }).kind(), ErrorKind::Shape);
 }
+
+/// The gradient of the maps of a converged solve.
+fn maps_gradient(case: &Case, mode: Mode, adjoint: Adjoint<f64>) -> Vec<f64> {
+    let (n, iterations) = (case.sheaf.state_len(), 40);
+    let z_update = ZUpdate::Cg(Cg::published(Agreement::Soft { gamma: 0.02 }, 12));
+    let (start, anchor) = (&case.packed[..n], &case.packed[n..2 * n]);
+    let objective = Objective::Tether(Tether { beta: 0.8, anchor });
+    let op = SheafOp::new(&case.sheaf, case.packed()).unwrap();
+    let problem = Problem { op, objective, z_update: &z_update, rho: Penalty::Scalar(0.9), relax: 1.0 };
+    let mut ws = Workspace::new(&problem, mode);
+    problem.solve(Start::At(start), &Options::fixed(iterations), &mut ws, &mut ()).unwrap();
+    let u = case.sheaf.as_uniform().unwrap();
+    let mut d_stacks = vec![0.0; case.groups.views().len() * u.d_v * u.ld];
+    let mut grads = Gradients {
+        objective: &mut ObjectiveGrad::None,
+        maps: &mut MapsGrad::Packed(&mut d_stacks),
+        rho: &mut [0.0],
+        gamma: &mut 0.0,
+        eta: &mut 0.0,
+        start: &mut [],
+    };
+    problem.reverse(adjoint, &Seeds { d_x: start, d_z: None, d_u: None }, &mut grads, &mut ws).unwrap();
+    // What stands in padding is nobody's gradient.
+    d_stacks.chunks_exact_mut(u.ld).for_each(|column| column[u.slots * u.d_e..].fill(0.0));
+    d_stacks
+}
+
+#[test]
+fn kept_steps_of_packed_maps_give_the_gradient_of_replayed_ones_however_it_is_taken() {
+    let iterations = 40;
+    for (d, rank) in [((32, 24), 8), ((5, 3), 2)] {
+        let case = Case::new((3, 3), d, rank, 3, 11);
+        let implicit = Adjoint::Implicit { tolerance: 1e-13, max_terms: 400 };
+        for adjoint in [Adjoint::Unrolled, Adjoint::LastSteps(4), implicit] {
+            let replayed = maps_gradient(&case, Mode::Differentiate { iterations }, adjoint);
+            let kept = maps_gradient(&case, Mode::Keep { iterations }, adjoint);
+            assert!(replayed.iter().any(|g| g.abs() > 1e-3));
+            assert_same(&format!("{d:?}, {adjoint:?}"), &kept, &replayed);
+        }
+    }
+}

@@ -4,8 +4,8 @@
 //! All matrices are row-major views with a row stride. `beta` is 0 (overwrite) or 1 (add).
 //!
 //! The kernels are our own (`product`), because sweeps must not ask for memory and a product with a general library
-//! does. On the shapes of this project (tens to thousands of rows, sides of 9 to 2048) they are as fast as the `gemm`
-//! crate or faster, which tests use as a second opinion; only products with all sides near 1000 lose a few percent.
+//! does. On the shapes of this project (tens to thousands of rows, sides of 9 to 2048) they were measured to be as fast
+//! as the `gemm` crate or faster; only products with all sides near 1000 lost a few percent.
 
 use super::simd::{Level, level};
 use crate::Real;

@@ -1,6 +1,6 @@
 //! Conjugate gradients against the textbook solution of the same consensus problem.
 
-use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, ZUpdate};
 use sheaf_testkit::{TestRng, assert_close_max};
 
 use crate::net::{Net, penalty};
@@ -100,5 +100,33 @@ fn soft_consensus_tends_to_the_projection_as_disagreement_grows_dear() {
             case.net.name
         );
         assert!(errors[2] < 1e-4, "{}: {errors:?}", case.net.name);
+    }
+}
+
+#[test]
+fn an_absolute_tolerance_ends_at_the_first_residual_below_it() {
+    let (gamma, absolute) = (1.7, 1e-5);
+    for case in Case::all() {
+        let (op, weights) = (case.net.op(&case.point), case.weights());
+        let laplacian = case.net.dense(&case.point).laplacian();
+        let run = |stop: CgStop<f64>| {
+            let cg = Cg { stop, ..Cg::to_tolerance(Agreement::Soft { gamma }, 1.0, 0) };
+            let z_update = ZUpdate::Cg(cg);
+            z_update.validate(&op).expect("valid");
+            let mut scratch = vec![f64::NAN; z_update.forward_scratch_len(&op)];
+            let (mut z, w) = (vec![f64::NAN; case.w.len()], &case.w);
+            let rho = penalty(&case.rho);
+            let report = z_update.forward(&op, &rho, w, &case.z_prev, &mut [], &mut z, &mut scratch);
+            let lz = laplacian.mul_vec(&z);
+            let slope = |k: usize| gamma * lz[k] + weights[k] * (z[k] - w[k]);
+            let residual = (0..z.len()).map(|k| slope(k) * slope(k)).sum::<f64>().sqrt();
+            (report.expect("solves"), residual)
+        };
+        let (report, residual) = run(CgStop::Tolerance { absolute, relative: 0.0, max_steps: 300 });
+        assert!(report.converged && report.steps > 1 && residual <= 1.001 * absolute, "{}", case.net.name);
+        let (_, before) = run(CgStop::Steps(report.steps - 1));
+        assert!(before > 0.999 * absolute, "{}: {before}", case.net.name);
+        let (short, _) = run(CgStop::Tolerance { absolute, relative: 0.0, max_steps: report.steps - 1 });
+        assert_eq!((short.steps, short.converged), (report.steps - 1, false), "{}", case.net.name);
     }
 }
