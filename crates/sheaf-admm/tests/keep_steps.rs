@@ -5,7 +5,7 @@ use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start,
 use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty};
-use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, Descent, REFRESH, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, Descent, REFRESH, Stop, ZUpdate};
 
 const K: usize = 5;
 
@@ -74,7 +74,7 @@ fn solvers() -> Vec<(&'static str, ZUpdate<f64>)> {
         ("hard, from zero", ZUpdate::Cg(Cg { start: CgStart::Zero, ..published(Agreement::Hard) })),
         ("hard, carried", ZUpdate::Cg(Cg { start: CgStart::Carried, ..published(Agreement::Hard) })),
         ("to a tolerance", ZUpdate::Cg(Cg::to_tolerance(soft, 1e-2, 30))),
-        ("no steps", ZUpdate::Cg(Cg { stop: CgStop::Steps(0), ..published(soft) })),
+        ("no steps", ZUpdate::Cg(Cg { stop: Stop::Steps(0), ..published(soft) })),
         ("descent", ZUpdate::Descent(Descent::nesterov(soft, 0.05, 4))),
     ]
 }

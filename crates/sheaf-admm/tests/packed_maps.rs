@@ -38,12 +38,12 @@ impl Case {
         let (base, a, b) = (draw(d.1 * d.0), draw(views * 8 * d.1 * rank), draw(views * 8 * d.0 * rank));
         let shape = PackedLowRank::<f64>::shape(&sheaf, rank).unwrap();
         let mut packed_base = vec![0.0; shape.base_len()];
-        pack_base(shape, &base, &mut packed_base);
+        pack_base(shape, &base, &mut packed_base).unwrap();
         let (mut packed, scale) = (vec![0.0; views * shape.view_len()], 0.3);
         for v in 0..views {
             let (wide_a, wide_b) = (8 * d.1 * rank, 8 * d.0 * rank);
             let (a, b) = (&a[v * wide_a..][..wide_a], &b[v * wide_b..][..wide_b]);
-            pack_view(shape, a, b, scale, &mut packed[v * shape.view_len()..][..shape.view_len()]);
+            pack_view(shape, a, b, scale, &mut packed[v * shape.view_len()..][..shape.view_len()]).unwrap();
         }
         let mut groups = ViewGroups::default();
         groups.set(&sheaf, &index);
@@ -255,7 +255,8 @@ fn check(case: &Case, seed: u64) {
             &mut d_base,
             &mut d_a[v * wide_a..][..wide_a],
             &mut d_b[v * wide_b..][..wide_b],
-        );
+        )
+        .unwrap();
     }
     assert_same("d_base", &d_base, &base);
     assert_same("d_a", &d_a, &a);
@@ -287,8 +288,29 @@ fn views_are_listed_once_each_with_an_agent_that_speaks_for_them() {
     assert!(views.windows(2).all(|pair| pair[0] < pair[1]));
     for (agent, &local) in case.groups.local().iter().enumerate() {
         assert_eq!(views[local as usize], case.index[agent]);
-        assert_eq!(case.index[case.groups.speaker(local as usize)], case.index[agent]);
+        assert_eq!(case.index[case.groups.speakers()[local as usize] as usize], case.index[agent]);
     }
+}
+
+#[test]
+fn slices_of_other_sizes_are_neither_packed_nor_unpacked() {
+    let case = Case::new((2, 2), (3, 2), 1, 1, 3);
+    let shape = PackedLowRank::<f64>::shape(&case.sheaf, 1).unwrap();
+    let (mut base, mut view) = (vec![0.0; shape.base_len()], vec![0.0; shape.view_len()]);
+    assert!(pack_base(shape, &case.base[1..], &mut base).is_err());
+    assert!(pack_base(shape, &case.base, &mut base[1..]).is_err());
+    assert!(pack_view(shape, &case.a[1..], &case.b, 1.0, &mut view).is_err());
+    assert!(pack_view(shape, &case.a, &case.b[1..], 1.0, &mut view).is_err());
+    assert!(pack_view(shape, &case.a, &case.b, 1.0, &mut view[1..]).is_err());
+    let lens = [shape.view_len(), shape.d_v * shape.ld, case.base.len(), case.a.len(), case.b.len()];
+    for wrong in 0..6 {
+        let len = |i: usize| vec![0.0; lens[i] - usize::from(i == wrong)];
+        let (view, d_stack, mut d_base, mut d_a, mut d_b) = (len(0), len(1), len(2), len(3), len(4));
+        let done = unpack_grad(shape, &view, &d_stack, 1.0, &mut d_base, &mut d_a, &mut d_b);
+        assert_eq!(done.is_ok(), wrong == 5, "{wrong}");
+    }
+    let narrow = sheaf_admm::linalg::low_rank::LowRankShape { ld: 0, ..shape };
+    assert!(unpack_grad(narrow, &view, &[], 1.0, &mut base, &mut [], &mut []).is_err());
 }
 
 #[test]

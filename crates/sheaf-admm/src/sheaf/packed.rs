@@ -75,9 +75,9 @@ impl ViewGroups {
         &self.local
     }
 
-    /// The first agent that has this one of [`views`](Self::views).
-    pub fn speaker(&self, local: usize) -> usize {
-        self.first[local] as usize
+    /// For each of [`views`](Self::views), the first agent that has it.
+    pub fn speakers(&self) -> &[u32] {
+        &self.first
     }
 
     fn by_view(&self) -> Grouped<'_> {
@@ -192,11 +192,14 @@ pub fn pack_base<T: Real>(
     shape: LowRankShape,
     base: &[T],    // [d_e, d_v]
     out: &mut [T], // [shape.base_len()]
-) {
+) -> Result<()> {
     let (d_e, d_v) = (shape.d_e, shape.d_v);
-    let (plain, transposed) = out[..shape.base_len()].split_at_mut(d_e * d_v);
+    check_len("base of the maps", d_e * d_v, base.len())?;
+    check_len("packed base", shape.base_len(), out.len())?;
+    let (plain, transposed) = out.split_at_mut(d_e * d_v);
     plain.copy_from_slice(base);
     transpose(base, d_e, d_v, transposed);
+    Ok(())
 }
 
 /// Packs the factors of one view, `factor` going into A.
@@ -206,10 +209,13 @@ pub fn pack_view<T: Real>(
     b: &[T], // [slots, d_v, rank]
     factor: T,
     out: &mut [T], // [shape.view_len()]
-) {
+) -> Result<()> {
     let LowRankShape { d_v, d_e, slots, rank, .. } = shape;
     let m = slots * rank;
-    let (own_b, rest) = out[..shape.view_len()].split_at_mut(d_v * m);
+    check_len("factor A", m * d_e, a.len())?;
+    check_len("factor B", m * d_v, b.len())?;
+    check_len("packed view", shape.view_len(), out.len())?;
+    let (own_b, rest) = out.split_at_mut(d_v * m);
     let (own_a, rest) = rest.split_at_mut(m * d_e);
     let (a_t, b_t) = rest.split_at_mut(m * d_e);
     for (to, &a) in a_t.iter_mut().zip(a) {
@@ -224,6 +230,7 @@ pub fn pack_view<T: Real>(
         let a_t = &a_t[slot * d_e * rank..][..d_e * rank];
         transpose(a_t, d_e, rank, &mut own_a[slot * rank * d_e..][..rank * d_e]);
     }
+    Ok(())
 }
 
 /// out = mᵀ, `m` being `[rows, cols]`.
@@ -244,8 +251,22 @@ pub fn unpack_grad<T: Real>(
     d_base: &mut [T], // [d_e, d_v]
     d_a: &mut [T],    // [slots, d_e, rank]
     d_b: &mut [T],    // [slots, d_v, rank]
-) {
-    let (b, rest) = view[..shape.view_len()].split_at(shape.d_v * shape.m());
+) -> Result<()> {
+    let LowRankShape { d_v, d_e, slots, ld, .. } = shape;
+    if ld < (slots * d_e).max(1) {
+        return Err(Error::new(
+            ErrorKind::Shape,
+            "ld of packed maps",
+            format_args!("{} or more", slots * d_e),
+            ld,
+        ));
+    }
+    check_len("packed view", shape.view_len(), view.len())?;
+    check_len("gradient of a stack", d_v * ld, d_stack.len())?;
+    check_len("gradient of the base", d_e * d_v, d_base.len())?;
+    check_len("gradient of factor A", shape.m() * d_e, d_a.len())?;
+    check_len("gradient of factor B", shape.m() * d_v, d_b.len())?;
+    let (b, rest) = view.split_at(shape.d_v * shape.m());
     let a_t = &rest[shape.m() * shape.d_e..][..shape.m() * shape.d_e];
     base_grad(shape, d_stack, d_base);
     match shape.rank {
@@ -253,6 +274,7 @@ pub fn unpack_grad<T: Real>(
         8 => factor_grads_8(shape, b, a_t, d_stack, factor, d_a, d_b),
         _ => factor_grads(shape, b, a_t, d_stack, factor, d_a, d_b),
     }
+    Ok(())
 }
 
 #[inline(always)]

@@ -27,38 +27,12 @@
 use std::ops::Range;
 
 use super::cg_work::{Keep, Places, Work};
-use super::{Agreement, InnerReport};
+use super::{Agreement, InnerReport, Stop};
 use crate::error::check_positive;
 use crate::linalg::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
-
-/// When conjugate gradients stop.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CgStop<T> {
-    /// After exactly this many steps.
-    Steps(usize),
-    /// When ‖r‖ ≤ max(absolute, relative·‖b‖), or after `max_steps`.
-    Tolerance {
-        /// Absolute part.
-        absolute: T,
-        /// Part relative to the right side.
-        relative: T,
-        /// Upper limit of steps; memory for the adjoint grows with it.
-        max_steps: usize,
-    },
-}
-
-impl<T> CgStop<T> {
-    /// The most steps that can run.
-    pub fn max_steps(&self) -> usize {
-        match self {
-            Self::Steps(n) => *n,
-            Self::Tolerance { max_steps, .. } => *max_steps,
-        }
-    }
-}
 
 /// Where the iteration starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +58,8 @@ pub const REFRESH: usize = 16;
 pub struct Cg<T> {
     /// Hard or soft.
     pub agreement: Agreement<T>,
-    /// When to stop.
-    pub stop: CgStop<T>,
+    /// When to stop; a relative tolerance is relative to the right side b.
+    pub stop: Stop<T>,
     /// Where to start.
     pub start: CgStart,
     /// Added to both denominators; 1e-8 as published, 0 for solves to a tight tolerance.
@@ -99,7 +73,7 @@ impl<T: Real> Cg<T> {
     pub fn published(agreement: Agreement<T>, steps: usize) -> Self {
         Self {
             agreement,
-            stop: CgStop::Steps(steps),
+            stop: Stop::Steps(steps),
             start: CgStart::Published,
             guard: T::from_f64(1e-8),
             tikhonov: T::from_f64(1e-5),
@@ -110,7 +84,7 @@ impl<T: Real> Cg<T> {
     pub fn to_tolerance(agreement: Agreement<T>, relative: T, max_steps: usize) -> Self {
         Self {
             agreement,
-            stop: CgStop::Tolerance { absolute: T::ZERO, relative, max_steps },
+            stop: Stop::Tolerance { absolute: T::ZERO, relative, max_steps },
             start: CgStart::Zero,
             guard: T::ZERO,
             tikhonov: T::ZERO,
@@ -127,10 +101,7 @@ impl<T: Real> Cg<T> {
                 return Err(Error::new(ErrorKind::NotPositive, place, "a finite number, 0 or above", value));
             }
         }
-        if let CgStop::Tolerance { absolute, relative, .. } = self.stop {
-            check_positive("cg tolerance", (absolute.max(T::ZERO) + relative.max(T::ZERO)).to_f64())?;
-        }
-        Ok(())
+        self.stop.validate("cg")
     }
 
     /// Numbers carried to the next solve: L z and how many solves ago it was computed.
@@ -225,7 +196,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
 
     /// The squared residual to reach, in tolerance mode.
     fn goal(&self, w: &[T], work: &mut Work<'_, T>) -> Option<T> {
-        let CgStop::Tolerance { absolute, relative, .. } = self.cfg.stop else { return None };
+        let Stop::Tolerance { .. } = self.cfg.stop else { return None };
         let Work { q, y, s, tmp, .. } = work;
         match self.cfg.agreement {
             Agreement::Soft { .. } => {
@@ -240,8 +211,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                 }
             }
         }
-        let goal = absolute.max(relative * dot(q, q).sqrt());
-        Some(goal * goal)
+        self.cfg.stop.goal(dot(q, q).sqrt()).map(|goal| goal * goal)
     }
 
     /// p = r + b·p (r alone in the first step), q = A p; returns p·q. Where steps are kept, the old p is in `p_prev`.

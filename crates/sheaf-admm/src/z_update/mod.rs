@@ -33,7 +33,7 @@ mod step_size;
 mod stop;
 mod weights;
 
-pub use cg::{Cg, CgStart, CgStop, REFRESH};
+pub use cg::{Cg, CgStart, REFRESH};
 pub use descent::Descent;
 pub use edge_space::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;

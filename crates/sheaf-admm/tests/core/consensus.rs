@@ -1,6 +1,6 @@
 //! Conjugate gradients against the textbook solution of the same consensus problem.
 
-use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, Stop, ZUpdate};
 use sheaf_testkit::{TestRng, assert_close_max};
 
 use crate::net::{Net, penalty};
@@ -109,7 +109,7 @@ fn an_absolute_tolerance_ends_at_the_first_residual_below_it() {
     for case in Case::all() {
         let (op, weights) = (case.net.op(&case.point), case.weights());
         let laplacian = case.net.dense(&case.point).laplacian();
-        let run = |stop: CgStop<f64>| {
+        let run = |stop: Stop<f64>| {
             let cg = Cg { stop, ..Cg::to_tolerance(Agreement::Soft { gamma }, 1.0, 0) };
             let z_update = ZUpdate::Cg(cg);
             z_update.validate(&op).expect("valid");
@@ -122,11 +122,11 @@ fn an_absolute_tolerance_ends_at_the_first_residual_below_it() {
             let residual = (0..z.len()).map(|k| slope(k) * slope(k)).sum::<f64>().sqrt();
             (report.expect("solves"), residual)
         };
-        let (report, residual) = run(CgStop::Tolerance { absolute, relative: 0.0, max_steps: 300 });
+        let (report, residual) = run(Stop::Tolerance { absolute, relative: 0.0, max_steps: 300 });
         assert!(report.converged && report.steps > 1 && residual <= 1.001 * absolute, "{}", case.net.name);
-        let (_, before) = run(CgStop::Steps(report.steps - 1));
+        let (_, before) = run(Stop::Steps(report.steps - 1));
         assert!(before > 0.999 * absolute, "{}: {before}", case.net.name);
-        let (short, _) = run(CgStop::Tolerance { absolute, relative: 0.0, max_steps: report.steps - 1 });
+        let (short, _) = run(Stop::Tolerance { absolute, relative: 0.0, max_steps: report.steps - 1 });
         assert_eq!((short.steps, short.converged), (report.steps - 1, false), "{}", case.net.name);
     }
 }

@@ -4,7 +4,7 @@ use sheaf_admm::ErrorKind::{NotFinite, NotPositive, NotPositiveDefinite, OutOfRa
 use sheaf_admm::admm::{Adjoint, Balancing, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{AgentGraph, Edge, LowRank, LowRankGrad, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Dense, Diagonal, Objective, ObjectiveGrad, Penalty};
-use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, Descent, Exact, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, ConsensusGrad, Descent, Exact, Stop, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
 
 pub fn assert_kind<T>(result: Result<T>, kind: ErrorKind, place: &str) {
@@ -143,6 +143,11 @@ fn problems_refuse_parameters_without_meaning() {
             assert_kind(problem.validate(), NotPositive, "gamma");
             assert_kind(solve(&problem, &Options::fixed(1)), NotPositive, "gamma");
         }
+    }
+    for (absolute, relative) in [(0.0, 0.0), (1e-3, f64::NAN), (1e-3, -1.0), (f64::INFINITY, 0.0)] {
+        let stop = Stop::Tolerance { absolute, relative, max_steps: 9 };
+        let z_update = ZUpdate::Cg(Cg { stop, ..Cg::published(Agreement::Hard, 3) });
+        assert_kind(Problem { z_update: &z_update, ..sound.clone() }.validate(), NotPositive, "cg tolerance");
     }
 }
 

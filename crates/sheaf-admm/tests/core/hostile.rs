@@ -8,8 +8,7 @@ use sheaf_admm::admm::{
 use sheaf_admm::sheaf::{AgentGraph, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Coefficient, Diagonal, Objective, ObjectiveGrad, Penalty, Tether};
 use sheaf_admm::z_update::{
-    Agreement, Cg, CgStart, CgStop, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop,
-    ZUpdate,
+    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
 };
 
 /// Mostly sensible, sometimes what nobody should hand in.
@@ -42,15 +41,6 @@ fn stop() -> impl Strategy<Value = Stop<f64>> {
     ]
 }
 
-fn cg_stop(stop: Stop<f64>) -> CgStop<f64> {
-    match stop {
-        Stop::Steps(steps) => CgStop::Steps(steps),
-        Stop::Tolerance { absolute, relative, max_steps } => {
-            CgStop::Tolerance { absolute, relative, max_steps }
-        }
-    }
-}
-
 /// What chooses and fills a consensus solver.
 type Solver = (usize, bool, bool, [f64; 4], Stop<f64>);
 
@@ -66,7 +56,7 @@ fn z_update(sheaf: &Sheaf, (family, hard, warm, [gamma, a, b, c], stop): Solver)
     let potential =
         |potential| ZUpdate::Potential(Potential { potential, gamma, eta: 0.1 * a, momentum: 0.5 * b, stop });
     match family {
-        0 => ZUpdate::Cg(Cg { agreement, stop: cg_stop(stop), start, guard: a, tikhonov: b }),
+        0 => ZUpdate::Cg(Cg { agreement, stop, start, guard: a, tikhonov: b }),
         1 => ZUpdate::Descent(Descent { agreement, eta: 0.1 * a, momentum: 0.5 * b, stop }),
         2 => edges(EdgeMethod::Cg { guard: a }),
         3 => edges(EdgeMethod::Descent { eta: 0.1 * a, momentum: 0.5 * b }),

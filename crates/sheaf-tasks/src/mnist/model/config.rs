@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::Connectivity;
-use sheaf_admm::z_update::{Agreement, Cg, CgStart, CgStop, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, Stop, ZUpdate};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
 use crate::config::word;
@@ -144,6 +144,6 @@ impl MnistConfig {
         let agreement =
             if checked.hard { Agreement::Hard } else { Agreement::Soft { gamma: T::from_f64(self.gamma) } };
         let published = Cg::published(agreement, self.cg_steps);
-        ZUpdate::Cg(Cg { stop: CgStop::Steps(self.cg_steps), start: CgStart::Carried, ..published })
+        ZUpdate::Cg(Cg { stop: Stop::Steps(self.cg_steps), start: CgStart::Carried, ..published })
     }
 }

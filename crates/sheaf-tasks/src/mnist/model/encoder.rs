@@ -155,7 +155,8 @@ impl Encoder {
             b_head.forward(params, f_norm, b);
             let factors = a.chunks_exact(wide_a).zip(b.chunks_exact(wide_b));
             for ((a, b), view) in factors.zip(packed.chunks_exact_mut(shape.view_len())) {
-                pack_view(shape, a, b, self.factor(), view);
+                let packed = pack_view(shape, a, b, self.factor(), view);
+                debug_assert!(packed.is_ok(), "{packed:?}");
             }
         }
     }

@@ -249,11 +249,12 @@ impl MnistModel {
         let shape = board.shape;
         let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
         let base = self.base.start - self.per_sample.start..self.base.end - self.per_sample.start;
-        for (local, &view) in sample.groups.views().iter().enumerate() {
+        let views = sample.groups.views().iter().zip(sample.groups.speakers());
+        for (local, (&view, &speaker)) in views.enumerate() {
             // All agents of a view share its row; the first one speaks for them.
-            let row = grad.rows[sample.groups.speaker(local)];
+            let row = grad.rows[speaker as usize];
             let [.., d_a, d_b] = &mut *grad.tables;
-            unpack_grad(
+            let added = unpack_grad(
                 shape,
                 &tables.packed()[view as usize * view_len..][..view_len],
                 &sample.d_stacks[local * stack..][..stack],
@@ -262,6 +263,7 @@ impl MnistModel {
                 d_a.row(row),
                 d_b.row(row),
             );
+            debug_assert!(added.is_ok(), "{added:?}");
         }
     }
 }

@@ -39,7 +39,8 @@ impl<T: Real> Tables<T> {
         self.packed_len = self.views * view_len;
         self.base.ensure(self.base_len);
         self.packed.ensure(self.packed_len);
-        pack_base(shape, &params[model.base.clone()], &mut self.base);
+        let packed = pack_base(shape, &params[model.base.clone()], &mut self.base[..self.base_len]);
+        debug_assert!(packed.is_ok(), "{packed:?}");
         self.tiles.resize_with(TILES, Tile::default);
         let pixels = board.grid.view_pixels();
         let patches = views.patches().par_chunks(self.per_tile * pixels);
