@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sheaf_admm::ErrorKind;
 use sheaf_admm::train::{Decay, OnNan};
+use sheaf_tasks::baselines::cnn::experiment::CnnExperiment;
 use sheaf_tasks::config::strict::{self, StrictConfig};
 use sheaf_tasks::config::{DecayKind, OnNanKind, TrainSection};
+use sheaf_tasks::maze::experiment::MazeExperiment;
+use sheaf_tasks::maze::model::MazeModel;
 use sheaf_tasks::mnist::experiment::MnistExperiment;
+use sheaf_tasks::mnist::model::MnistModel;
+use sheaf_tasks::sudoku::experiment::SudokuExperiment;
+use sheaf_tasks::sudoku::model::SudokuModel;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -205,4 +211,39 @@ fn a_section_takes_what_it_leaves_out_from_its_own_experiment() {
     );
     let changed: MnistExperiment = strict::parse("exp.toml", "", &["train.steps=4".into()]).unwrap();
     assert_eq!((changed.train.steps, changed.train.learning_rate), (4, usual.learning_rate));
+}
+
+#[test]
+fn every_experiment_that_ships_is_understood_and_makes_a_model() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut tasks = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let task =
+            text.lines().find_map(|l| l.strip_prefix("task = ")).unwrap().trim_matches('"').to_string();
+        let options = match task.as_str() {
+            "maze" => {
+                let read: MazeExperiment = strict::read(&path, &[]).unwrap();
+                MazeModel::new(read.model).unwrap();
+                read.train.options()
+            }
+            "sudoku" => {
+                let read: SudokuExperiment = strict::read(&path, &[]).unwrap();
+                SudokuModel::new(read.model).unwrap();
+                read.train.options()
+            }
+            "mnist" => {
+                let read: MnistExperiment = strict::read(&path, &[]).unwrap();
+                MnistModel::new(read.model).unwrap();
+                read.train.options()
+            }
+            _ => strict::read::<CnnExperiment>(&path, &[]).unwrap().train.options(),
+        };
+        assert!(options.is_ok(), "{}", path.display());
+        tasks.push(task);
+    }
+    tasks.sort();
+    tasks.dedup();
+    assert_eq!(tasks, ["maze", "mnist", "mnist-cnn", "sudoku"]);
 }
