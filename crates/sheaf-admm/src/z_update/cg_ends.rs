@@ -215,7 +215,7 @@ impl<T: Real> System<'_, '_, T> {
         }
     }
 
-    /// out += factor·ρ·(a − b), ρ the shift of the soft system.
+    /// out += ρ·(a − b), ρ the shift of the soft system.
     pub(super) fn add_shifted_difference(&self, out: &mut [T], a: &[T], b: &[T]) {
         for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
             let rho = self.shift.of(i);

@@ -52,7 +52,7 @@ impl Job for Export {
         report.value("task", task.name());
         if let Some(mix) = &self.mix {
             let other = mix.weights.open()?;
-            about.record = mix.into(&mut params, &layout, &weights, &other)?;
+            about.record = mix.move_towards(&mut params, &layout, &weights, &other)?;
             report.value("share", mix.share);
         }
         let precision = if self.half { Precision::F16 } else { Precision::F32 };
@@ -66,7 +66,7 @@ impl Job for Export {
 
 impl Mix {
     /// Moves `params` by the share towards those of `other`; the record of the mean.
-    fn into(
+    fn move_towards(
         &self,
         params: &mut [f32],
         layout: &ParamLayout,

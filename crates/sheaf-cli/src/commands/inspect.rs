@@ -121,9 +121,7 @@ fn event_text(key: &str, item: &Value) -> String {
     short.sort_by_key(|(k, _)| (*k != "step", *k != "samples"));
     let told: Vec<String> = short.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
     let rest: Value = long.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    let rest =
-        if rest.as_object().is_some_and(|map| map.is_empty()) { String::new() } else { record_text(&rest) };
-    format!("{key}: {}\n{}", told.join(", "), indented(&rest))
+    format!("{key}: {}\n{}", told.join(", "), indented(&record_text(&rest)))
 }
 
 /// Whether a value takes one line.
