@@ -97,11 +97,7 @@ impl Init<'_> {
     /// The first line of the run's history: how the weights it starts from were trained.
     fn history(&self, task: &str) -> Result<String> {
         let (place, about) = (self.weights.tensors().place(), self.weights.about());
-        if about.task != task {
-            let place = format!("task of {place}");
-            return Err(Error::new(ErrorKind::Unsupported, place, format!("`{task}`"), &about.task)
-                .hint("a run can start only from weights of its own task"));
-        }
+        self.weights.need_task(task, "a run can start only from weights of its own task")?;
         let malformed = |e| Error::new(ErrorKind::Malformed, format!("record of {place}"), "JSON", e);
         let record: serde_json::Value = match about.record.as_str() {
             "" => serde_json::Value::Null,

@@ -12,9 +12,9 @@ use safetensors::tensor::Dtype;
 use super::checkpoint::{self, CheckpointFile, check_format, meta};
 use super::file::write_whole;
 use super::tensors::{Precision, TensorFile, encode};
-use crate::Result;
 use crate::error::check_finite;
 use crate::params::ParamLayout;
+use crate::{Error, ErrorKind, Result};
 
 const FORMAT: &str = "sheaf-admm weights";
 const VERSION: &str = "1";
@@ -100,6 +100,15 @@ impl WeightsFile {
     /// What the weights say about themselves.
     pub fn about(&self) -> &WeightsMeta {
         &self.about
+    }
+
+    /// Checks that the weights are of this task; `hint` says why they must be.
+    pub fn need_task(&self, task: &str, hint: &str) -> Result<()> {
+        if self.about.task == task {
+            return Ok(());
+        }
+        let place = format!("task of {}", self.file.place());
+        Err(Error::new(ErrorKind::Unsupported, place, format!("`{task}`"), &self.about.task).hint(hint))
     }
 
     /// The tensors, for tables of names, types and shapes.

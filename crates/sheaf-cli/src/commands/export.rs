@@ -74,11 +74,7 @@ impl Mix {
         other: &WeightsFile,
     ) -> Result<String> {
         let (ours, theirs) = (weights.about(), other.about());
-        if ours.task != theirs.task {
-            let place = format!("task of {}", other.tensors().place());
-            return Err(Error::new(ErrorKind::Unsupported, place, format!("`{}`", ours.task), &theirs.task)
-                .hint("only weights of the same model have a mean"));
-        }
+        other.need_task(&ours.task, "only weights of the same model have a mean")?;
         for (a, b) in params.iter_mut().zip(other.params(layout)?) {
             *a = ((1.0 - self.share) * f64::from(*a) + self.share * f64::from(b)) as f32;
         }
