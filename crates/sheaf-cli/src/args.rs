@@ -189,6 +189,10 @@ pub struct EvalArgs {
     /// Most iterations of a sample that does not settle
     #[arg(long, value_name = "K", value_parser = positive, default_value = "400", requires = "until_settled")]
     pub max_iterations: usize,
+    /// Rounds of negotiation over a puzzle, at most; the experiment's number if not given. After each the agents commit
+    /// to the cells they are surest of
+    #[arg(long, value_name = "R", value_parser = positive)]
+    pub rounds: Option<usize>,
     /// Do not look for the first solving iteration: faster
     #[arg(long)]
     pub no_first_solve: bool,

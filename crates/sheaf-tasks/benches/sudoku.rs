@@ -60,7 +60,7 @@ fn forward_50(bencher: Bencher<'_, '_>, maps: &str) {
     let (s, mut tile) = (setting(maps), Tile::default());
     bencher.counter(ItemsCount::new(s.boards.len())).bench_local(|| {
         s.model.encode(&s.params, &s.prepared, &s.boards.puzzles, &mut tile);
-        s.model.iterate(&s.prepared, 50, false, &mut tile, None);
+        s.model.iterate(&s.prepared, 50, &mut tile, None);
         s.model.decode_last(&s.params, &s.prepared, &mut tile);
     });
 }
@@ -69,7 +69,7 @@ fn forward_50(bencher: Bencher<'_, '_>, maps: &str) {
 fn forward_and_reverse_20(bencher: Bencher<'_, '_>, maps: &str) {
     let (s, mut tile, mut grad) = (setting(maps), Tile::default(), TileGrad::default());
     grad.reset(&s.model);
-    let (horizon, weight) = (Horizon { iterations: 20, window: 2 }, 1e-3);
+    let (horizon, weight) = (Horizon::whole(20, 2), 1e-3);
     bencher.counter(ItemsCount::new(s.boards.len())).bench_local(|| {
         let (puzzles, solutions) = (&s.boards.puzzles, &s.boards.solutions);
         s.model.tile_grad(

@@ -55,7 +55,7 @@ fn main() {
     grad.reset(&model);
     for boards in tiles {
         let set = generate(Kind::Mixed, 1, boards);
-        let horizon = Horizon { iterations: 20, window: 2 };
+        let horizon = Horizon::whole(20, 2);
         let train = best(boards, || {
             let (puzzles, solutions) = (&set.puzzles, &set.solutions);
             model.tile_grad(&params, &prepared, puzzles, solutions, horizon, 1e-3, 0, &mut tile, &mut grad);
@@ -63,7 +63,7 @@ fn main() {
         told(&format!("{maps}, training, K = 20"), boards, train);
         let eval = best(boards, || {
             model.encode(&params, &prepared, &set.puzzles, &mut tile);
-            model.iterate(&prepared, 50, false, &mut tile, None);
+            model.iterate(&prepared, 50, &mut tile, None);
             model.decode_last(&params, &prepared, &mut tile);
         });
         told(&format!("{maps}, evaluation, K = 50"), boards, eval);

@@ -114,7 +114,7 @@ fn check_gradients<T: Real>() {
         let want = Golden::open(case, "loss_grads.safetensors");
         let mut grad = vec![T::ZERO; params.len()];
         let (puzzles, solutions) = (boards(&inputs.i32("tokens")), boards(&inputs.i32("labels")));
-        let horizon = Horizon { iterations: K, window: 2 };
+        let horizon = Horizon::whole(K, 2);
         let loss =
             Batch::<T>::default().loss_and_grad(&model, &params, &puzzles, &solutions, horizon, &mut grad);
         let want_loss: f64 = want.f64("loss").scalar();

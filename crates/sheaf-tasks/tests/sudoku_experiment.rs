@@ -1,6 +1,6 @@
 //! Experiments, batches, training steps, evaluation and what counts as solved.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use sheaf_admm::ErrorKind;
@@ -13,7 +13,9 @@ use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
 use sheaf_tasks::sudoku::generate::{Kind, generate};
 use sheaf_tasks::sudoku::metrics::{Summary, score};
 use sheaf_tasks::sudoku::model::{SudokuConfig, SudokuModel};
+use sheaf_tasks::sudoku::rounds::Reading;
 use sheaf_tasks::sudoku::solver::{Verdict, solve};
+use sheaf_tasks::sudoku::weights::SudokuWeights;
 
 const TINY: &str = "
 [data]
@@ -136,8 +138,19 @@ fn without_symmetries_every_puzzle_of_a_batch_is_another_one() {
 fn iterations_rise_from_the_first_to_the_last_step_of_the_ramp() {
     let with = |ramp_steps| tiny(&["iterations.train=20", "iterations.ramp_from=4", ramp_steps]).iterations;
     let (ramp, none) = (with("iterations.ramp_steps=8"), with("iterations.ramp_steps=0"));
-    assert_eq!([0, 1, 4, 7, 8, 1_000].map(|step| ramp.at(step)), [4, 6, 12, 18, 20, 20]);
-    assert_eq!([0, 8].map(|step| none.at(step)), [20, 20]);
+    assert_eq!([0, 1, 4, 7, 8, 1_000].map(|step| ramp.at(42, step)), [4, 6, 12, 18, 20, 20]);
+    assert_eq!([0, 8].map(|step| none.at(42, step)), [20, 20]);
+}
+
+#[test]
+fn iterations_are_drawn_from_the_whole_range() {
+    let drawn = tiny(&["iterations.train=20", "iterations.train_max=23"]).iterations;
+    let seen: BTreeSet<usize> = (0..100).map(|step| drawn.at(42, step)).collect();
+    assert_eq!(seen, (20..=23).collect());
+    assert_ne!(
+        (0..20).map(|s| drawn.at(1, s)).collect::<Vec<_>>(),
+        (0..20).map(|s| drawn.at(2, s)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -213,11 +226,50 @@ fn answers_do_not_depend_on_threads_and_agree_with_the_trace() {
 }
 
 #[test]
+fn a_round_goes_on_from_what_the_one_before_committed() {
+    let (model, params) = small_model();
+    let set = generate(Kind::Minimal, 5, 7);
+    let options = EvalOptions { rounds: 3, ..EvalOptions::fixed(4) };
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    let count = |n| {
+        done.fetch_add(n, std::sync::atomic::Ordering::Relaxed);
+    };
+    let answers = answer(&model, &params, &set.puzzles, &options, &count);
+    assert_eq!(done.into_inner(), 7);
+    for (puzzle, found) in set.puzzles.iter().zip(&answers) {
+        // Untrained agents complete no board, so all rounds are run.
+        assert_eq!((found.rounds, found.iterations), (3, 12));
+        let (mut board, mut reading) = (*puzzle, None);
+        for left in [2, 1, 0] {
+            let trace = model.trace(&params, &board, 4);
+            let read = Reading::of(&trace.logits[trace.logits.len() / 4 * 3..]);
+            if left > 0 {
+                read.commit(&mut board, left);
+            }
+            reading = Some(read);
+        }
+        assert_eq!(reading.unwrap().predicted, found.predicted);
+    }
+}
+
+#[test]
+fn rounds_solve_what_the_trained_agents_do_not_see_at_once() {
+    let SudokuWeights { model, params, .. } = SudokuWeights::builtin().unwrap();
+    let set = generate(Kind::Minimal, 6, 8);
+    let solved = |rounds| {
+        let options = EvalOptions { rounds, ..EvalOptions::fixed(50) };
+        evaluate(&model, &params, &set, &options, &|_| {}).summary.solved
+    };
+    let (at_once, in_rounds) = (solved(1), solved(5));
+    assert!(in_rounds > at_once, "{at_once} and {in_rounds} of 8");
+}
+
+#[test]
 fn a_settled_board_keeps_the_answer_it_had() {
     let (model, params) = small_model();
     let set = generate(Kind::Mixed, 3, 6);
     let settling = Some(Settling { fraction: 0.2, patience: 2 });
-    let options = EvalOptions { iterations: 200, settling };
+    let options = EvalOptions { iterations: 200, settling, rounds: 1 };
     let answers = answer(&model, &params, &set.puzzles, &options, &|_| {});
     assert!(answers.iter().any(|a| a.iterations < 200));
     for (puzzle, found) in set.puzzles.iter().zip(&answers) {
@@ -225,7 +277,8 @@ fn a_settled_board_keeps_the_answer_it_had() {
         let alone = answer(&model, &params, std::slice::from_ref(puzzle), &fixed, &|_| {});
         assert_eq!(alone[0].predicted, found.predicted);
     }
-    let never = EvalOptions { iterations: 9, settling: Some(Settling { fraction: 0.0, patience: 1 }) };
+    let never =
+        EvalOptions { settling: Some(Settling { fraction: 0.0, patience: 1 }), ..EvalOptions::fixed(9) };
     let answers = answer(&model, &params, &set.puzzles, &never, &|_| {});
     assert!(answers.iter().all(|a| a.iterations == 9));
 }

@@ -42,7 +42,7 @@ fn some_boards(count: usize) -> SudokuSet {
 #[test]
 fn gradients_of_the_whole_model_agree_with_differences() {
     let set = some_boards(2);
-    let horizon = Horizon { iterations: 4, window: 2 };
+    let horizon = Horizon::whole(4, 2);
     for config in [
         tiny("slot"),
         tiny("low-rank"),
@@ -77,6 +77,43 @@ fn gradients_of_the_whole_model_agree_with_differences() {
             let check = GradientCheck { directions: 1, ..check.clone() };
             let (point, gradient) = (&params[entry.range.clone()], &gradient[entry.range.clone()]);
             check.assert(&format!("{} of {}", entry.name, config.maps), &mut part, point, gradient);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_the_last_iterations_leave_out_what_was_before() {
+    let set = some_boards(3);
+    for maps in ["slot", "low-rank", "orthonormal"] {
+        let model = SudokuModel::new(tiny(maps)).unwrap();
+        let params = noisy(&model, 6);
+        let mut batch = Batch::<f64>::default();
+        let mut run = |gradient| {
+            let horizon = Horizon { gradient, ..Horizon::whole(5, 2) };
+            let mut grad = vec![0.0; params.len()];
+            let told = batch.loss_and_grad(&model, &params, &set.puzzles, &set.solutions, horizon, &mut grad);
+            (told.loss, grad)
+        };
+        let (loss, whole) = run(0);
+        assert_eq!(run(5), (loss, whole.clone()), "{maps}");
+        assert_eq!(run(9), (loss, whole.clone()), "{maps}");
+        let distance = |part: &[f64]| part.iter().zip(&whole).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+        let mut last = f64::INFINITY;
+        for gradient in [2, 3, 4] {
+            let (same, part) = run(gradient);
+            assert_eq!(same, loss, "{maps}");
+            for entry in model.layout().entries() {
+                let (part, whole) = (&part[entry.range.clone()], &whole[entry.range.clone()]);
+                if entry.name.starts_with("decoder/") {
+                    assert_eq!(part, whole, "{maps}: {}", entry.name);
+                } else if entry.name.starts_with("encoder/h") {
+                    assert!(part.iter().all(|&g| g == 0.0), "{maps}: {}", entry.name);
+                } else if entry.name == "encoder/q/bias" {
+                    assert_ne!(part, whole, "{maps}");
+                }
+            }
+            assert!(distance(&part) < last, "{maps}: {gradient}");
+            last = distance(&part);
         }
     }
 }
@@ -130,7 +167,7 @@ fn gradients_are_the_same_bits_on_any_number_of_threads() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let mut grad = vec![0.0f32; params.len()];
-                let horizon = Horizon { iterations: 3, window: 2 };
+                let horizon = Horizon::whole(3, 2);
                 let mut batch = Batch::default();
                 // Twice: buffers that were used before must not matter.
                 batch.loss_and_grad(
@@ -156,7 +193,7 @@ fn a_batch_is_the_mean_of_its_boards() {
     let set = some_boards(6);
     let model = SudokuModel::new(tiny("low-rank")).unwrap();
     let params = noisy(&model, 4);
-    let horizon = Horizon { iterations: 3, window: 9 };
+    let horizon = Horizon::whole(3, 9);
     let mut batch = Batch::<f64>::default();
     let mut whole = vec![0.0; params.len()];
     let told = batch.loss_and_grad(&model, &params, &set.puzzles, &set.solutions, horizon, &mut whole);
@@ -182,7 +219,7 @@ fn a_board_that_is_not_finite_is_named() {
     let mut puzzles = set.puzzles.clone();
     puzzles[..13].iter_mut().flatten().for_each(|d| *d = if *d == 7 { 0 } else { *d });
     let mut grad = vec![0.0; params.len()];
-    let horizon = Horizon { iterations: 2, window: 1 };
+    let horizon = Horizon::whole(2, 1);
     let told = Batch::default().loss_and_grad(&model, &params, &puzzles, &set.solutions, horizon, &mut grad);
     assert!(told.loss.is_nan());
     assert_eq!(told.bad, Some(13));
@@ -195,7 +232,7 @@ fn buffers_are_made_once() {
         let model = SudokuModel::new(tiny(maps)).unwrap();
         let params: Vec<f32> = model.init(6);
         let (mut prepared, mut tile, mut grad) = (Prepared::default(), Tile::default(), TileGrad::default());
-        let horizon = Horizon { iterations: 3, window: 2 };
+        let horizon = Horizon::whole(3, 2);
         let mut run = |from: usize| {
             let (p, s) = (&set.puzzles[from..][..4], &set.solutions[from..][..4]);
             allocations(|| {

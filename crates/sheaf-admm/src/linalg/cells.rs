@@ -22,10 +22,32 @@ use crate::Real;
 
 const LANES: usize = 16;
 
+/// The width of the published edge stalks: loops of a known length run faster.
+const USUAL: usize = 32;
+
+/// Runs a body that asks for its width, with the usual one as a constant.
+macro_rules! by_width {
+    ($width:expr, $body:ident($($arg:expr),*)) => {
+        if $width == USUAL { $body::<T, FMA>(USUAL, $($arg),*) } else { $body::<T, FMA>($width, $($arg),*) }
+    };
+}
+
 #[inline(always)]
 fn exchange_body<T: Real, const FMA: bool>(
     cell_of: &[u32],
     width: usize,
+    scale: T,
+    y: &[T],
+    out: &mut [T],
+    sums: &mut [T],
+) {
+    by_width!(width, exchange_loops(cell_of, scale, y, out, sums));
+}
+
+#[inline(always)]
+fn exchange_loops<T: Real, const FMA: bool>(
+    width: usize,
+    cell_of: &[u32],
     scale: T,
     y: &[T],
     out: &mut [T],
@@ -107,7 +129,12 @@ fn step_lanes<T: Real, const FMA: bool, const N: usize>(
 
 #[inline(always)]
 fn direction_body<T: Real, const FMA: bool>(d: Direction<'_, T>) {
-    let (w, coefs) = (d.width, [d.b, d.gamma, d.rho]);
+    by_width!(d.width, direction_loops(d));
+}
+
+#[inline(always)]
+fn direction_loops<T: Real, const FMA: bool>(w: usize, d: Direction<'_, T>) {
+    let coefs = [d.b, d.gamma, d.rho];
     d.sums.fill(T::ZERO);
     let vectors = d.s.chunks_exact(w).zip(d.e_prev.chunks_exact(w)).zip(d.e.chunks_exact_mut(w));
     for (&cell, ((s, e_prev), e)) in d.cell_of.iter().zip(vectors) {
@@ -224,7 +251,12 @@ fn back_lanes<T: Real, const FMA: bool, const N: usize>(
 
 #[inline(always)]
 fn direction_vjp_body<T: Real, const FMA: bool>(d: DirectionVjp<'_, T>) {
-    let (w, coefs) = (d.width, [d.d_delta, d.a, d.gamma, d.rho]);
+    by_width!(d.width, direction_vjp_loops(d));
+}
+
+#[inline(always)]
+fn direction_vjp_loops<T: Real, const FMA: bool>(w: usize, d: DirectionVjp<'_, T>) {
+    let coefs = [d.d_delta, d.a, d.gamma, d.rho];
     d.sums.fill(T::ZERO);
     for (&cell, (e, d_r)) in d.cell_of.iter().zip(d.e.chunks_exact(w).zip(d.d_r.chunks_exact(w))) {
         let sum = &mut d.sums[cell as usize * w..][..w];

@@ -13,9 +13,13 @@
 //! d_q −= h         d_D −= hx     d_ρ += Σ h(v − x)
 //! ```
 //!
+//! Where x > 0, ρ(v − x) = Dx + q: over all iterations d_ρ = −(D·d_D + q·d_q)/ρ, so that neither v nor a sum is needed on the
+//! way.
+//!
 //! A coordinate at the bound counts as held there and passes nothing.
 
 use super::simd::kernel;
+use super::vector::dot;
 use crate::Real;
 
 #[inline(always)]
@@ -67,8 +71,6 @@ kernel! {
 pub struct ProxVjp<'a, T> {
     pub inv_a: &'a [T],
     pub gain: &'a [T],
-    pub w: &'a [T],
-    pub g: &'a [T],
     pub x: &'a [T],
     /// Gradient of x beside that of the next target.
     pub d_x: Option<&'a [T]>,
@@ -80,60 +82,40 @@ pub struct ProxVjp<'a, T> {
     pub d_diag: &'a mut [T],
     /// Added to.
     pub d_q: &'a mut [T],
-    /// Added to.
-    pub d_rho: &'a mut T,
 }
 
-const LANES: usize = 16;
-
 #[inline(always)]
-fn prox_vjp_body<T: Real, const FMA: bool>(d: ProxVjp<'_, T>) {
+fn prox_vjp_loop<T: Real>(d: ProxVjp<'_, T>, seed: impl Fn(usize) -> T) {
     let n = d.x.len();
-    let (inv_a, gain, w, g, x) = (&d.inv_a[..n], &d.gain[..n], &d.w[..n], &d.g[..n], d.x);
+    let (inv_a, gain) = (&d.inv_a[..n], &d.gain[..n]);
     let (d_w, d_g, d_diag, d_q) = (&mut d.d_w[..n], &mut d.d_g[..n], &mut d.d_diag[..n], &mut d.d_q[..n]);
-    // The seed waits where the gradient of g will be.
-    match d.d_x {
-        Some(seed) => d_g.copy_from_slice(&seed[..n]),
-        None => d_g.fill(T::ZERO),
-    }
-    let mut acc = [T::ZERO; LANES];
-    let whole = n - n % LANES;
-    for start in (0..whole).step_by(LANES) {
-        let at = start..start + LANES;
-        let (inv_a, gain) = (&inv_a[at.clone()], &gain[at.clone()]);
-        let (w, g, x) = (&w[at.clone()], &g[at.clone()], &x[at.clone()]);
-        let (mut d_w_next, mut d_g_next) = ([T::ZERO; LANES], [T::ZERO; LANES]);
-        let (mut h, mut hx) = ([T::ZERO; LANES], [T::ZERO; LANES]);
-        for i in 0..LANES {
-            let seen = d_g[start + i] + d_w[start + i];
-            let d_x = if x[i] > T::ZERO { seen } else { T::ZERO };
-            h[i] = d_x * inv_a[i];
-            hx[i] = h[i] * x[i];
-            d_w_next[i] = d_x * gain[i];
-            d_g_next[i] = (d_w_next[i] + d_w_next[i]) - d_w[start + i];
-            acc[i] += h[i] * (w[i] + (g[i] + g[i]) - x[i]);
-        }
-        d_w[at.clone()].copy_from_slice(&d_w_next);
-        d_g[at.clone()].copy_from_slice(&d_g_next);
-        let (d_q, d_diag) = (&mut d_q[at.clone()], &mut d_diag[at]);
-        for i in 0..LANES {
-            d_q[i] -= h[i];
-            d_diag[i] -= hx[i];
-        }
-    }
-    for i in whole..n {
-        let d_x = if x[i] > T::ZERO { d_g[i] + d_w[i] } else { T::ZERO };
+    for i in 0..n {
+        let d_x = if d.x[i] > T::ZERO { d_w[i] + seed(i) } else { T::ZERO };
         let (h, d_v) = (d_x * inv_a[i], d_x * gain[i]);
         d_g[i] = (d_v + d_v) - d_w[i];
         d_w[i] = d_v;
         d_q[i] -= h;
-        d_diag[i] -= h * x[i];
-        acc[i - whole] += h * (w[i] + (g[i] + g[i]) - x[i]);
+        d_diag[i] -= h * d.x[i];
     }
-    *d.d_rho += acc.into_iter().sum::<T>();
+}
+
+#[inline(always)]
+fn prox_vjp_body<T: Real, const FMA: bool>(d: ProxVjp<'_, T>) {
+    match d.d_x {
+        Some(seed) => {
+            let seed = &seed[..d.x.len()];
+            prox_vjp_loop(d, |i| seed[i]);
+        }
+        None => prox_vjp_loop(d, |_| T::ZERO),
+    }
 }
 
 kernel! {
     /// Runs [`ProxVjp`].
     pub fn prox_vjp, prox_vjp_at<T>(d: ProxVjp<'_, T>) = prox_vjp_body;
+}
+
+/// Gradient of ρ over all x-updates of a solve, from what they added to `d_diag` and `d_q`.
+pub fn rho_grad<T: Real>(diag: &[T], q: &[T], rho: T, d_diag: &[T], d_q: &[T]) -> T {
+    -(dot(diag, d_diag) + dot(q, d_q)) / rho
 }

@@ -27,6 +27,7 @@ impl Eval {
             data: args.data,
             iterations: args.iterations,
             settle_within: args.until_settled.then_some(args.max_iterations),
+            rounds: args.rounds,
             first_solve: !args.no_first_solve,
             pictures: PictureRequest { split, count: args.count, shifts, draws: args.draws },
         };

@@ -88,6 +88,8 @@ pub struct EvalRequest {
     pub iterations: Option<usize>,
     /// Stop when settled, after at most so many.
     pub settle_within: Option<usize>,
+    /// Rounds of negotiation, at most; the experiment's if not given.
+    pub rounds: Option<usize>,
     /// Look for the first solving iteration.
     pub first_solve: bool,
     /// What only pictures have.
@@ -124,6 +126,15 @@ impl EvalRequest {
             }
             None => Ok(()),
         }
+    }
+
+    /// Refuses options that only puzzles have; `task` is what the weights are of.
+    pub fn no_rounds(&self, task: &str) -> Result<()> {
+        if self.rounds.is_none() {
+            return Ok(());
+        }
+        let got = format!("weights of {task}");
+        Err(Error::new(ErrorKind::Unsupported, "--rounds", "weights of sudoku", got))
     }
 
     /// Refuses options that only agents on a path have; `task` is what the weights are of.

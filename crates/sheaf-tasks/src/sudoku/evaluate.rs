@@ -3,6 +3,8 @@
 //! A board runs a fixed number of iterations, or until it has *settled*: for `patience` iterations in a row, the agreed
 //! state z moved less than `fraction` of the fastest it has moved so far. A board that has settled keeps the answer it
 //! had then, while its tile goes on for the others.
+//!
+//! With several rounds ([`rounds`](super::rounds)) the boards that are not done yet go on together.
 
 use rayon::prelude::*;
 use sheaf_admm::Real;
@@ -10,8 +12,9 @@ use sheaf_admm::Real;
 use super::data::SudokuSet;
 use super::metrics::{Score, Summary, score};
 use super::model::{Prepared, Seen, SudokuModel, Tile, Workers};
-use super::views::{VIEWS, argmax, reassemble};
-use super::{CELLS, CLASSES, Grid};
+use super::rounds::Reading;
+use super::views::VIEWS;
+use super::{BLANK, CELLS, CLASSES, Grid};
 pub use crate::maze::evaluate::Settling;
 
 /// How to evaluate.
@@ -21,12 +24,14 @@ pub struct EvalOptions {
     pub iterations: usize,
     /// Stop each board when it has settled.
     pub settling: Option<Settling>,
+    /// Rounds of negotiation, at most; 1 to take the answer of the first.
+    pub rounds: usize,
 }
 
 impl EvalOptions {
     /// Exactly `iterations` iterations.
     pub fn fixed(iterations: usize) -> Self {
-        Self { iterations, settling: None }
+        Self { iterations, settling: None, rounds: 1 }
     }
 }
 
@@ -35,8 +40,10 @@ impl EvalOptions {
 pub struct Answer {
     /// The predicted board.
     pub predicted: Grid,
-    /// Iterations until it was taken.
+    /// Iterations until it was taken, of all rounds.
     pub iterations: usize,
+    /// Rounds it took.
+    pub rounds: usize,
 }
 
 /// What an evaluation found.
@@ -48,12 +55,19 @@ pub struct EvalReport {
     pub unique: Summary,
     /// Iterations until the answers were taken, summed over boards.
     pub iterations: usize,
+    /// Rounds they took, summed over boards.
+    pub rounds: usize,
 }
 
 impl EvalReport {
     /// Mean iterations of a board.
     pub fn mean_iterations(&self) -> f64 {
         self.iterations as f64 / self.summary.boards.max(1) as f64
+    }
+
+    /// Mean rounds of a board.
+    pub fn mean_rounds(&self) -> f64 {
+        self.rounds as f64 / self.summary.boards.max(1) as f64
     }
 }
 
@@ -68,28 +82,47 @@ pub fn answer<T: Real>(
 ) -> Vec<Answer> {
     let (mut prepared, workers) = (Prepared::default(), Workers::default());
     model.prepare(params, &mut prepared);
-    puzzles
-        .par_chunks(model.tile())
-        .with_max_len(1)
-        .flat_map_iter(|puzzles| {
-            let answers = workers.with(|tile| answer_tile(model, params, &prepared, puzzles, options, tile));
-            progress(puzzles.len());
-            answers
-        })
-        .collect()
+    let mut boards: Vec<Grid> = puzzles.to_vec();
+    let mut answers = vec![Answer { predicted: [BLANK; CELLS], iterations: 0, rounds: 0 }; puzzles.len()];
+    let mut open: Vec<usize> = (0..puzzles.len()).collect();
+    for left in (0..options.rounds).rev() {
+        let asked: Vec<Grid> = open.iter().map(|&i| boards[i]).collect();
+        let read = |puzzles: &[Grid]| {
+            let readings = workers.with(|tile| read_tile(model, params, &prepared, puzzles, options, tile));
+            let last = readings.iter().zip(puzzles).filter(|((r, _), board)| left == 0 || r.completes(board));
+            progress(last.count());
+            readings
+        };
+        let readings: Vec<(Reading, usize)> =
+            asked.par_chunks(model.tile()).with_max_len(1).flat_map_iter(read).collect();
+        let mut readings = readings.iter();
+        open.retain(|&i| {
+            let (reading, iterations) = readings.next().expect("a reading of every open board");
+            answers[i].predicted = reading.predicted;
+            answers[i].iterations += iterations;
+            answers[i].rounds += 1;
+            let goes_on = left > 0 && !reading.completes(&boards[i]);
+            if goes_on {
+                reading.commit(&mut boards[i], left);
+            }
+            goes_on
+        });
+    }
+    answers
 }
 
-fn answer_tile<T: Real>(
+/// One round: what the agents say of every board, and after how many iterations.
+fn read_tile<T: Real>(
     model: &SudokuModel,
     params: &[T],
     prepared: &Prepared<T>,
     puzzles: &[Grid],
     options: &EvalOptions,
     tile: &mut Tile<T>,
-) -> Vec<Answer> {
+) -> Vec<(Reading, usize)> {
     model.encode(params, prepared, puzzles, tile);
     let iterations = match options.settling {
-        None => vec![model.iterate(prepared, options.iterations, false, tile, None); puzzles.len()],
+        None => vec![model.iterate(prepared, options.iterations, tile, None); puzzles.len()],
         Some(settling) => {
             let mut paces = vec![Pace::new(settling); puzzles.len()];
             let n = model.state_len();
@@ -106,19 +139,14 @@ fn answer_tile<T: Real>(
                 }
                 !paces.iter().all(Pace::settled)
             };
-            model.iterate(prepared, options.iterations, false, tile, Some(&mut observer));
+            model.iterate(prepared, options.iterations, tile, Some(&mut observer));
             tile.set_x(&held);
             paces.iter().map(|pace| pace.seen).collect()
         }
     };
     model.decode_last(params, prepared, tile);
-    let mut board = vec![T::ZERO; CELLS * CLASSES];
     let logits = tile.logits().chunks_exact(VIEWS * CLASSES);
-    let predict = |(logits, iterations): (&[T], usize)| {
-        reassemble(logits, &mut board);
-        Answer { predicted: argmax(&board), iterations }
-    };
-    logits.zip(iterations).map(predict).collect()
+    logits.zip(iterations).map(|(logits, iterations)| (Reading::of(logits), iterations)).collect()
 }
 
 /// The number of iterations after which a board with these agreed states has settled, if it has.
@@ -188,6 +216,7 @@ pub fn evaluate<T: Real>(
             report.unique.add(&score);
         }
         report.iterations += answer.iterations;
+        report.rounds += answer.rounds;
     }
     report
 }

@@ -21,8 +21,15 @@ use crate::maze::symmetry::Symmetry;
 pub struct Iterations {
     /// In training.
     pub train: usize,
+    /// When above `train`: every training step draws its iterations evenly from `train` to this.
+    pub train_max: usize,
+    /// Gradients go back through so many of the last iterations, cheaply teaching how to go on from any state; 0 for all.
+    pub gradient: usize,
     /// At evaluation.
     pub eval: usize,
+    /// Rounds of negotiation when solving and evaluating, at most; 1 to take the answer of the first. See
+    /// [`rounds`](super::rounds).
+    pub rounds: usize,
     /// At the first step of training, when `ramp_steps` is not 0.
     pub ramp_from: usize,
     /// Steps over which training goes from `ramp_from` to `train`: few iterations are cheap and teach what a unit can
@@ -32,15 +39,16 @@ pub struct Iterations {
 
 impl Default for Iterations {
     fn default() -> Self {
-        Self { train: 20, eval: 50, ramp_from: 4, ramp_steps: 0 }
+        Self { train: 20, train_max: 0, gradient: 0, eval: 50, rounds: 1, ramp_from: 4, ramp_steps: 0 }
     }
 }
 
 impl Iterations {
-    /// Iterations of a training step.
-    pub fn at(&self, step: u64) -> usize {
+    /// Iterations of a training step of a run with this seed.
+    pub fn at(&self, seed: u64, step: u64) -> usize {
         if step >= self.ramp_steps {
-            return self.train;
+            let more = self.train_max.saturating_sub(self.train);
+            return self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
         }
         let (from, to) = (self.ramp_from as f64, self.train as f64);
         (from + (to - from) * (step as f64 / self.ramp_steps as f64)).round() as usize
@@ -114,11 +122,26 @@ impl SudokuExperiment {
         for (place, value) in [
             ("iterations.train", self.iterations.train),
             ("iterations.eval", self.iterations.eval),
+            ("iterations.rounds", self.iterations.rounds),
             ("iterations.ramp_from", self.iterations.ramp_from),
         ] {
             if value == 0 {
                 return wrong(place, "at least 1", &value);
             }
+        }
+        if self.iterations.train_max != 0 && self.iterations.train_max < self.iterations.train {
+            return wrong(
+                "iterations.train_max",
+                "0, or not less than iterations.train",
+                &self.iterations.train_max,
+            );
+        }
+        if self.iterations.gradient != 0 && self.iterations.gradient < self.train.loss_window {
+            return wrong(
+                "iterations.gradient",
+                "0, or not less than train.loss_window",
+                &self.iterations.gradient,
+            );
         }
         if self.data.test_count == 0 {
             return wrong("data.test_count", "at least 1", &0);
@@ -253,8 +276,9 @@ impl Trainable for SudokuTask {
     fn loss_and_grad(&mut self, params: &[f32], seed: u64, step: u64, grad: &mut [f32]) -> Result<StepStats> {
         let chosen = self.fill_batch(seed, step);
         let horizon = Horizon {
-            iterations: self.experiment.iterations.at(step),
+            iterations: self.experiment.iterations.at(seed, step),
             window: self.experiment.train.loss_window,
+            gradient: self.experiment.iterations.gradient,
         };
         let told =
             self.batch.loss_and_grad(&self.model, params, &self.puzzles, &self.solutions, horizon, grad);
@@ -267,7 +291,8 @@ impl Trainable for SudokuTask {
     }
 
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {
-        let options = EvalOptions::fixed(self.experiment.iterations.eval);
+        let Iterations { eval, rounds, .. } = self.experiment.iterations;
+        let options = EvalOptions { rounds, ..EvalOptions::fixed(eval) };
         let test = match self.experiment.eval.test {
             0 => self.test.clone(),
             count => self.test.first(count),

@@ -5,6 +5,7 @@
 //! | --- | --- | --- | --- |
 //! | [`Kind::Full`] | random search | while the solution stays unique | 26 to 69, mostly 34 to 44 |
 //! | [`Kind::Minimal`] | random search | until every further removal makes it ambiguous | mostly 23 to 25 |
+//! | [`Kind::Graded`] | random search | as minimal ones; then 0 to 14 blanks are filled again | mostly 24 to 38 |
 //! | [`Kind::Singles`] | random search | while naked singles are enough | 31 to 35 |
 //! | [`Kind::Any`] | | the mixture of the published data: 52.4 % full, 17.5 % minimal, 6.2 % singles and 23.9 % from one cyclic grid, shuffled, with digits removed blindly | 17 to 80 |
 //! | [`Kind::Mixed`] | | the same, without the tenth that is ambiguous | 21 to 80 |
@@ -42,6 +43,8 @@ pub enum Kind {
     Full,
     /// Unique, and no given can be spared.
     Minimal,
+    /// Unique, from minimal to easy, in even steps: to learn from.
+    Graded,
     /// Unique, and solved by cells with one candidate.
     Singles,
     /// As the published data, ambiguous ones included.
@@ -50,7 +53,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Mixed, Self::Full, Self::Minimal, Self::Singles, Self::Any];
+    pub const ALL: [Self; 6] =
+        [Self::Mixed, Self::Full, Self::Minimal, Self::Graded, Self::Singles, Self::Any];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -58,6 +62,7 @@ impl Kind {
             Self::Mixed => "mixed",
             Self::Full => "full",
             Self::Minimal => "minimal",
+            Self::Graded => "graded",
             Self::Singles => "singles",
             Self::Any => "any",
         }
@@ -92,6 +97,7 @@ pub fn draw(kind: Kind, seed: u64, index: u64) -> Drawn {
     match kind {
         Kind::Full => full(stream),
         Kind::Minimal => minimal(stream),
+        Kind::Graded => graded(stream),
         Kind::Singles => singles(stream),
         Kind::Any => any(stream),
         Kind::Mixed => loop {
@@ -184,6 +190,19 @@ const SINGLES_GIVENS: [u32; 5] = [14, 50, 151, 279, 124];
 fn full(stream: &mut Stream) -> Drawn {
     let givens = 26 + weighted(&FULL_GIVENS, stream);
     remove_to(givens, stream, |puzzle, cell, digit| !has_other(puzzle, cell, digit), is_unique)
+}
+
+/// Blanks of a minimal puzzle that a graded one has filled, at most.
+const GRADES: usize = 14;
+
+fn graded(stream: &mut Stream) -> Drawn {
+    let mut drawn = minimal(stream);
+    let mut blanks: Vec<usize> = (0..CELLS).filter(|&cell| drawn.puzzle[cell] == 0).collect();
+    stream.shuffle(&mut blanks);
+    for &cell in &blanks[..stream.below(GRADES + 1)] {
+        drawn.puzzle[cell] = drawn.solution[cell];
+    }
+    drawn
 }
 
 fn singles(stream: &mut Stream) -> Drawn {

@@ -11,10 +11,11 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | [`solver`] | exact search: no solution, one, or more |
-//! | [`generate`] | puzzles of five kinds, the same for the same seed |
+//! | [`generate`] | puzzles of six kinds, the same for the same seed |
 //! | [`data`], [`csv`], [`text`] | sets of puzzles; files of puzzles, one a line; a board as people type it |
 //! | [`views`] | what each agent sees, and 27 agents' cells as one board |
 //! | [`model`] | encoder, ADMM, decoder |
+//! | [`rounds`] | committing to the surest cells and starting over |
 //! | [`metrics`] | solved, valid, accuracies |
 //! | [`experiment`], [`source`], [`evaluate`] | training runs from TOML files; their puzzles; solved rates |
 //! | [`weights`] | trained models |
@@ -28,6 +29,7 @@ pub mod experiment;
 pub mod generate;
 pub mod metrics;
 pub mod model;
+pub mod rounds;
 pub mod solver;
 pub mod source;
 pub mod text;

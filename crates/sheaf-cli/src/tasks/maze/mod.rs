@@ -42,6 +42,7 @@ impl Task for Maze {
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
         request.no_pictures("maze")?;
+        request.no_rounds("maze")?;
         eval::evaluate(&MazeWeights::load(weights)?, request)
     }
 

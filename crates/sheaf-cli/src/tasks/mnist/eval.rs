@@ -51,6 +51,7 @@ fn all(
     judge: Judge<'_>,
 ) -> Result<Report> {
     request.no_settling(task)?;
+    request.no_rounds(task)?;
     let pictures = &request.pictures;
     let split = pictures.split.unwrap_or(Split::Test);
     let whole = ImageSet::read(&request.data, split)?;

@@ -27,6 +27,7 @@ Kinds:
   mixed    as the published data, without its ambiguous tenth
   full     unique, from hard to nearly complete
   minimal  unique, and no given can be spared
+  graded   minimal ones with 0 to 14 more givens: to learn from
   singles  unique, and cells with one candidate are enough
   any      as the published data, ambiguous ones included";
 

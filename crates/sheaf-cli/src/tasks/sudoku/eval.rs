@@ -20,6 +20,7 @@ pub(super) fn evaluate_file(weights: &SudokuWeights, request: &EvalRequest) -> R
     let options = EvalOptions {
         iterations: request.settle_within.unwrap_or(usual),
         settling: request.settle_within.map(|_| Settling::default()),
+        rounds: request.rounds.unwrap_or(weights.experiment.iterations.rounds),
     };
     let bar = Bar::new("solving puzzles", set.len() as u64);
     let start = Instant::now();
@@ -49,9 +50,15 @@ pub(super) fn evaluate_file(weights: &SudokuWeights, request: &EvalRequest) -> R
     let mean = all.mean_iterations();
     let text = match options.settling {
         Some(_) => format!("{mean:.1} on average until settled, at most {}", options.iterations),
+        None if options.rounds > 1 => format!("{mean:.1} on average, {} a round", options.iterations),
         None => options.iterations.to_string(),
     };
     report.add("iterations", "iterations", rounded(mean, 3), text);
+    if options.rounds > 1 {
+        let text = format!("{:.2} on average, at most {}", all.mean_rounds(), options.rounds);
+        report.line("rounds", text);
+    }
+    report.value("rounds", rounded(all.mean_rounds(), 3)).value("most_rounds", options.rounds);
     report.pace(n, seconds);
     Ok(report)
 }

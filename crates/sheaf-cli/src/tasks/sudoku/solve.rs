@@ -10,9 +10,14 @@ use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::evaluate::{Settling, settled_after};
+use sheaf_tasks::sudoku::experiment::SudokuExperiment;
 use sheaf_tasks::sudoku::generate::{Kind, draw};
+use sheaf_tasks::sudoku::model::{SudokuModel, SudokuTrace};
+use sheaf_tasks::sudoku::rounds::Reading;
 use sheaf_tasks::sudoku::text::{self, Puzzle};
+use sheaf_tasks::sudoku::views::VIEWS;
 use sheaf_tasks::sudoku::weights::SudokuWeights;
+use sheaf_tasks::sudoku::{CLASSES, Grid};
 
 use super::story::Story;
 use crate::args::positive;
@@ -26,6 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   sheaf solve sudoku                                a fresh puzzle
   sheaf solve sudoku --kind minimal --seed 5        a hard one, the same each time
+  sheaf solve sudoku --kind minimal --rounds 1      what the agents say at once, without committing
   sheaf solve sudoku PUZZLE                         your own, 81 cells in one word
   sheaf solve sudoku board.txt --animate            one in a file, iteration by iteration
   sheaf solve sudoku test.csv --index 3             one of a file of puzzles
@@ -57,9 +63,13 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Run exactly so many iterations instead of stopping when the agents have settled
+    /// Run exactly so many iterations, in each round, instead of stopping when the agents have settled
     #[arg(long, value_name = "K", value_parser = positive)]
     pub iterations: Option<usize>,
+    /// Rounds of negotiation, at most; the experiment's number if not given. After each the agents commit to the cells
+    /// they are surest of
+    #[arg(long, value_name = "R", value_parser = positive)]
+    pub rounds: Option<usize>,
     /// Show the board filling in, iteration by iteration
     #[arg(long)]
     pub animate: bool,
@@ -77,9 +87,18 @@ pub struct Solve {
     from: From,
     index: Option<usize>,
     iterations: Option<usize>,
+    rounds: Option<usize>,
     animate: bool,
     out: Option<PathBuf>,
     weights: Source,
+}
+
+/// All rounds, one after the other.
+struct Negotiated {
+    trace: SudokuTrace<f32>,
+    rounds: usize,
+    /// Whether every round came to rest.
+    settled: bool,
 }
 
 #[derive(Debug)]
@@ -110,6 +129,7 @@ impl Solve {
             from,
             index: args.index,
             iterations: args.iterations,
+            rounds: args.rounds,
             animate: args.animate && !json,
             out: args.out,
             weights: Source::parse(&args.weights)?,
@@ -120,21 +140,21 @@ impl Solve {
     pub fn run(&self) -> Result<Report> {
         let SudokuWeights { experiment, model, params } = SudokuWeights::load(&self.weights.open()?)?;
         let (title, puzzle) = self.puzzle()?;
-        let limit = self.iterations.unwrap_or(experiment.iterations.eval);
         let waiting = Waiting::new("solving");
         let start = Instant::now();
-        let trace = model.trace(&params, &puzzle.givens, limit);
+        let Negotiated { trace, rounds, settled } =
+            self.negotiate(&experiment, &model, &params, puzzle.givens);
         let seconds = start.elapsed().as_secs_f64();
         drop(waiting);
-        let settled = settled_after(&trace.z, model.state_len(), Settling::default());
-        let iterations = if self.iterations.is_some() { limit } else { settled.unwrap_or(limit) };
+        let iterations = trace.boards.len();
         let story = Story {
             title,
             puzzle: &puzzle,
             trace: &trace,
             iterations,
+            rounds,
             asked: self.iterations.is_some(),
-            settled: settled.is_some_and(|after| after <= iterations),
+            settled,
         };
         if let Some(out) = &self.out {
             let still = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) && !self.animate;
@@ -152,6 +172,36 @@ impl Solve {
             report.written(out);
         }
         Ok(report)
+    }
+
+    /// Rounds until the board is complete or none is left.
+    fn negotiate(
+        &self,
+        experiment: &SudokuExperiment,
+        model: &SudokuModel,
+        params: &[f32],
+        mut board: Grid,
+    ) -> Negotiated {
+        let limit = self.iterations.unwrap_or(experiment.iterations.eval);
+        let mut all = Negotiated { trace: SudokuTrace::default(), rounds: 0, settled: true };
+        for left in (0..self.rounds.unwrap_or(experiment.iterations.rounds)).rev() {
+            let mut trace = model.trace(params, &board, limit);
+            let settled = settled_after(&trace.z, model.state_len(), Settling::default());
+            if self.iterations.is_none() {
+                trace.truncate(settled.unwrap_or(limit));
+            }
+            let reading = Reading::of(&trace.logits[trace.logits.len() - VIEWS * CLASSES..]);
+            all.trace.append(trace);
+            all.rounds += 1;
+            all.settled &= settled.is_some();
+            if reading.completes(&board) {
+                break;
+            }
+            if left > 0 {
+                reading.commit(&mut board, left);
+            }
+        }
+        all
     }
 
     /// The puzzle and what to call it.

@@ -25,6 +25,8 @@ pub(super) struct Story<'a> {
     pub trace: &'a SudokuTrace<f32>,
     /// How many iterations count; at least one.
     pub iterations: usize,
+    /// Rounds they were run in.
+    pub rounds: usize,
     /// Whether somebody asked for so many.
     pub asked: bool,
     pub settled: bool,
@@ -75,6 +77,7 @@ impl Story<'_> {
         report.value("blanks", score.blanks);
         report.add("agents", "agents", UNITS, "27: rows, columns and boxes; each sees its nine cells");
         report.add("iterations", "iterations", k, self.ended()).value("settled", self.settled);
+        report.value("rounds", self.rounds);
         let violated: Vec<usize> = self.boards().iter().map(|b| violated(&puzzle.givens, b)).collect();
         let (primal, dual) = (self.curve(&self.trace.primal), self.curve(&self.trace.dual));
         let consistency = &self.trace.consistency[..k];
@@ -127,6 +130,9 @@ impl Story<'_> {
 
     fn ended(&self) -> String {
         let k = self.iterations;
+        if self.rounds > 1 {
+            return format!("{k} in {} rounds", self.rounds);
+        }
         match (self.asked, self.settled) {
             (true, _) => format!("{k}, as asked"),
             (false, true) => format!("{k}, then settled"),

@@ -70,7 +70,7 @@ pub struct Scalars<T> {
 /// What the forward of one consensus step leaves for its adjoint.
 #[derive(Debug)]
 pub struct Kept<'k, T> {
-    /// G w.
+    /// G w; with orthonormal maps ξ, which is all their adjoint needs.
     pub y: &'k mut [T], // [boards, 27, m]
     /// C r of every step.
     pub s: &'k mut [T], // [steps, boards, 27, m]
@@ -140,13 +140,16 @@ impl<T: Real> Consensus<'_, T> {
         let n = kept.y.len();
         // Only the last two vectors of a kind are needed on the way.
         work.fit(2, n, self.sums_len());
-        maps.project(w, kept.y, &mut work.room);
         if self.steps == 0 {
-            self.exchange(-self.closed_form().0, kept.y, &mut work.xi[..n], &mut work.sums);
-        } else {
-            self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
-            work.xi[..n].fill(T::ZERO);
+            let y = &mut work.r[..n];
+            maps.project(w, y, &mut work.room);
+            self.exchange(-self.closed_form().0, y, kept.y, &mut work.sums);
+            maps.lift(kept.y, g, false, &mut work.room);
+            return;
         }
+        maps.project(w, kept.y, &mut work.room);
+        self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
+        work.xi[..n].fill(T::ZERO);
         for t in 0..self.steps {
             maps.gram(&work.r[t % 2 * n..][..n], &mut kept.s[t * n..][..n], false, &mut work.room);
             self.step(t, 2, kept, true, work);
@@ -221,10 +224,9 @@ impl<T: Real> Consensus<'_, T> {
         work.fit_adjoint(self.steps, n, n / self.board_len());
         if self.steps == 0 {
             let (beta, slope) = self.closed_form();
-            self.exchange(-beta, kept.y, &mut work.xi[..n], &mut work.sums);
             maps.project(d_g, &mut work.f[..n], &mut work.room);
             // ξ = −β M y: what multiplies the derivative of β is ξ/β.
-            *d_rho += dot(&work.f[..n], &work.xi[..n]) * slope / beta;
+            *d_rho += dot(&work.f[..n], kept.y) * slope / beta;
             self.exchange(-beta, &work.f[..n], &mut work.d_r[..n], &mut work.sums);
         } else {
             self.replay(kept, work);
@@ -234,8 +236,9 @@ impl<T: Real> Consensus<'_, T> {
             // The gradient of y takes the place of that of p, which is no longer needed.
             self.exchange(-self.gamma, &work.d_r[..n], &mut work.d_p[..n], &mut work.sums);
         }
-        let d_y = if self.steps == 0 { &work.d_r[..n] } else { &work.d_p[..n] };
-        grad.add_lift(maps, &work.xi[..n], d_g);
+        let (d_y, xi) =
+            if self.steps == 0 { (&work.d_r[..n], &*kept.y) } else { (&work.d_p[..n], &work.xi[..n]) };
+        grad.add_lift(maps, xi, d_g);
         grad.add_project(maps, w, d_y);
         maps.lift(d_y, d_w, true, &mut work.room);
     }

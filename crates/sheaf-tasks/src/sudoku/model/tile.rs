@@ -29,13 +29,43 @@ use super::{MapKind, Prepared, SudokuModel};
 use crate::sudoku::views::{VIEWS, gather};
 use crate::sudoku::{CLASSES, Grid};
 
-/// How many iterations run and how many of the last ones are read.
+/// How many iterations run and how many of the last ones are read and learned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
     /// Iterations K.
     pub iterations: usize,
     /// Loss window W; clamped to K.
     pub window: usize,
+    /// Gradients go back through so many of the last iterations; 0 for all. Not less than the window.
+    pub gradient: usize,
+}
+
+impl Horizon {
+    /// Every iteration counts for the gradients.
+    pub fn whole(iterations: usize, window: usize) -> Self {
+        Self { iterations, window, gradient: 0 }
+    }
+
+    /// The window, clamped.
+    fn window(&self) -> usize {
+        self.window.clamp(1, self.iterations)
+    }
+
+    /// Iterations the gradients go back through.
+    fn taped(&self) -> usize {
+        if self.gradient == 0 { self.iterations } else { self.gradient.clamp(self.window(), self.iterations) }
+    }
+}
+
+/// What a run of iterations leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    /// The last x alone.
+    Last,
+    /// The states another run goes on from.
+    States,
+    /// All that the reverse sweep needs.
+    Tape,
 }
 
 /// One iteration of a tile, as an observer sees it.
@@ -64,7 +94,7 @@ pub struct Tile<T: Copy + Default> {
     shift: AlignedVec<T>, // [states]
     w: AlignedVec<T>,     // [states]
     x: AlignedVec<T>,     // [K or 1, states]
-    g: AlignedVec<T>,     // [K + 1 or 1, states]; the first is 0
+    g: AlignedVec<T>,     // [K + 1 or 1, states]; the first is that of the start
     y: AlignedVec<T>,     // [K or 1, rows]
     s: AlignedVec<T>,     // [K or 1, steps, rows]
     scalars: Vec<Scalars<T>>,
@@ -172,21 +202,32 @@ impl SudokuModel {
         T::from_f64(self.config.alpha / self.config.rank as f64)
     }
 
-    /// Runs `iterations` of the encoded boards. With `tape` everything the reverse sweep needs is kept. An observer sees
-    /// every iteration and may end the solve by returning false. Returns how many iterations ran.
+    /// Runs `iterations` of the encoded boards. An observer sees every iteration and may end the solve by returning
+    /// false. Returns how many iterations ran.
     pub fn iterate<T: Real>(
         &self,
         p: &Prepared<T>,
         iterations: usize,
-        tape: bool,
         tile: &mut Tile<T>,
-        mut observer: Option<&mut Watcher<'_, T>>,
+        observer: Option<&mut Watcher<'_, T>>,
     ) -> usize {
+        self.begin(p, 1, tile);
+        self.run(p, iterations, Keep::Last, tile, observer)
+    }
+
+    /// Iterations before the tape, if any, and those on it.
+    fn iterate_for_grad<T: Real>(&self, p: &Prepared<T>, horizon: Horizon, tile: &mut Tile<T>) {
+        let taped = horizon.taped();
+        self.begin(p, taped, tile);
+        self.run(p, horizon.iterations - taped, Keep::States, tile, None);
+        self.run(p, taped, Keep::Tape, tile, None);
+    }
+
+    /// Makes room for `depth` iterations and sets the states to their start.
+    fn begin<T: Real>(&self, p: &Prepared<T>, depth: usize, tile: &mut Tile<T>) {
         let boards = tile.encoded.agents / super::UNITS;
         let (n, rows) = (boards * self.state_len(), boards * self.row_len());
-        let consensus = self.consensus(p);
-        let (s_len, scalars) = consensus.kept_len(rows, boards);
-        let depth = if tape { iterations } else { 1 };
+        let (s_len, scalars) = self.consensus(p).kept_len(rows, boards);
         tile.fit(n, rows, s_len, scalars, depth);
         if self.checked.start_at_h {
             tile.w[..n].copy_from_slice(&tile.encoded.h[..n]);
@@ -194,14 +235,28 @@ impl SudokuModel {
             tile.w[..n].fill(T::ZERO);
         }
         tile.g[..n].fill(T::ZERO);
+    }
+
+    /// Goes on for `iterations` from the states in the tile.
+    fn run<T: Real>(
+        &self,
+        p: &Prepared<T>,
+        iterations: usize,
+        keep: Keep,
+        tile: &mut Tile<T>,
+        mut observer: Option<&mut Watcher<'_, T>>,
+    ) -> usize {
+        let boards = tile.encoded.agents / super::UNITS;
+        let (n, rows) = (boards * self.state_len(), boards * self.row_len());
+        let consensus = self.consensus(p);
+        let (s_len, scalars) = consensus.kept_len(rows, boards);
         let low = (self.checked.maps == MapKind::LowRank).then_some(&tile.low);
         let maps = TileMaps { stack: &p.stack, low };
         for k in 0..iterations {
-            let at = if tape { k } else { 0 };
-            let next = if tape { k + 1 } else { 0 };
+            let (at, next) = if keep == Keep::Tape { (k, k + 1) } else { (0, 0) };
             let x = &mut tile.x[at * n..][..n];
             tile_prox::prox(&tile.gain, &tile.shift, &tile.g[at * n..][..n], &mut tile.w[..n], x);
-            if k + 1 == iterations && observer.is_none() {
+            if k + 1 == iterations && keep != Keep::States && observer.is_none() {
                 break;
             }
             let mut kept = Kept {
@@ -240,17 +295,17 @@ impl SudokuModel {
         tile: &mut Tile<T>,
         grad: &mut TileGrad<T>,
     ) {
-        let window = horizon.window.clamp(1, horizon.iterations);
+        let (window, taped) = (horizon.window(), horizon.taped());
         let n = puzzles.len() * self.state_len();
         self.encode(params, p, puzzles, tile);
-        self.iterate(p, horizon.iterations, true, tile, None);
+        self.iterate_for_grad(p, horizon, tile);
         tile.labels.resize(puzzles.len() * VIEWS, 0);
         for (solution, labels) in solutions.iter().zip(tile.labels.chunks_exact_mut(VIEWS)) {
             gather(solution, labels);
         }
         tile.back.fit(n, window, puzzles.len());
         for slot in 0..window {
-            let x = &tile.x[(horizon.iterations - window + slot) * n..][..n];
+            let x = &tile.x[(taped - window + slot) * n..][..n];
             self.decoder.forward(params, &p.decoder, x, &mut tile.decoded);
             let one = VIEWS * CLASSES;
             let logits = tile.decoded.logits[..puzzles.len() * one].chunks_exact_mut(one);
@@ -266,7 +321,7 @@ impl SudokuModel {
             let (d_folded, d_params) = (&mut grad.decoder, &mut grad.params);
             self.decoder.vjp(params, &p.decoder, x, &mut tile.decoded, d_x, d_folded, d_params);
         }
-        self.reverse(params, p, horizon.iterations, window, n, tile, grad);
+        self.reverse(params, p, horizon, n, tile, grad);
     }
 
     /// The reverse sweep, from the gradients of the last x to those of the parameters.
@@ -274,12 +329,12 @@ impl SudokuModel {
         &self,
         params: &[T],
         p: &Prepared<T>,
-        iterations: usize,
-        window: usize,
+        horizon: Horizon,
         n: usize,
         tile: &mut Tile<T>,
         grad: &mut TileGrad<T>,
     ) {
+        let (taped, window) = (horizon.taped(), horizon.window());
         let boards = n / self.state_len();
         let rows = boards * self.row_len();
         let consensus = self.consensus(p);
@@ -295,29 +350,27 @@ impl SudokuModel {
         let (d_diag, d_q) = (&mut back.d_diag[..n], &mut back.d_q[..n]);
         [&mut *d_w, &mut *d_diag, &mut *d_q].into_iter().for_each(|d| d.fill(T::ZERO));
         let mut d_rho = T::ZERO;
-        for k in (0..iterations).rev() {
-            let (x, g) = (&tile.x[k * n..][..n], &tile.g[k * n..][..n]);
-            // The target of the consensus before this x; the start, where there was none.
-            let w = &mut tile.w[..n];
-            match k.checked_sub(1) {
-                Some(last) => sub(w, &tile.x[last * n..][..n], &tile.g[last * n..][..n]),
-                None if self.checked.start_at_h => w.copy_from_slice(&tile.encoded.h[..n]),
-                None => w.fill(T::ZERO),
-            }
-            let d_x = (k + window).checked_sub(iterations).map(|slot| &back.d_x[slot * n..][..n]);
-            let (inv_a, gain, d_rho) = (&tile.inv_a[..n], &tile.gain[..n], &mut d_rho);
-            tile_prox::prox_vjp(ProxVjp { inv_a, gain, w, g, x, d_x, d_w, d_g, d_diag, d_q, d_rho });
+        for k in (0..taped).rev() {
+            let x = &tile.x[k * n..][..n];
+            let d_x = (k + window).checked_sub(taped).map(|slot| &back.d_x[slot * n..][..n]);
+            let (inv_a, gain) = (&tile.inv_a[..n], &tile.gain[..n]);
+            tile_prox::prox_vjp(ProxVjp { inv_a, gain, x, d_x, d_w, d_g, d_diag, d_q });
             if let Some(last) = k.checked_sub(1) {
+                // The target of the consensus before this x.
+                let w = &mut tile.w[..n];
+                sub(w, &tile.x[last * n..][..n], &tile.g[last * n..][..n]);
                 let mut kept = Kept {
                     y: &mut tile.y[last * rows..][..rows],
                     s: &mut tile.s[last * s_len..][..s_len],
                     scalars: &mut tile.scalars[last * scalars..][..scalars],
                 };
-                consensus.vjp(&maps, w, &mut kept, d_g, d_w, &mut d_maps, d_rho, &mut tile.work);
+                consensus.vjp(&maps, w, &mut kept, d_g, d_w, &mut d_maps, &mut d_rho, &mut tile.work);
             }
         }
+        let e = &tile.encoded;
+        d_rho += tile_prox::rho_grad(&e.diag[..n], &e.q[..n], p.rho, d_diag, d_q);
         grad.params[self.rho.start] += d_rho * self.rho(params).1;
-        if self.checked.start_at_h {
+        if self.checked.start_at_h && taped == horizon.iterations {
             back.d_h[..n].copy_from_slice(d_w);
         } else {
             back.d_h[..n].fill(T::ZERO);

@@ -34,6 +34,31 @@ pub struct SudokuTrace<T> {
     pub boards: Vec<Grid>,
 }
 
+impl<T: Real> SudokuTrace<T> {
+    /// Keeps the first `iterations` alone.
+    pub fn truncate(&mut self, iterations: usize) {
+        let all = self.boards.len().max(1);
+        for v in [&mut self.x, &mut self.z, &mut self.u, &mut self.primal, &mut self.dual] {
+            v.truncate(v.len() / all * iterations);
+        }
+        self.logits.truncate(self.logits.len() / all * iterations);
+        self.consistency.truncate(iterations);
+        self.boards.truncate(iterations);
+    }
+
+    /// Goes on with the iterations of another round.
+    pub fn append(&mut self, mut round: Self) {
+        self.x.append(&mut round.x);
+        self.z.append(&mut round.z);
+        self.u.append(&mut round.u);
+        self.primal.append(&mut round.primal);
+        self.dual.append(&mut round.dual);
+        self.consistency.append(&mut round.consistency);
+        self.logits.append(&mut round.logits);
+        self.boards.append(&mut round.boards);
+    }
+}
+
 impl SudokuModel {
     /// Solves one board and keeps everything.
     pub fn trace<T: Real>(&self, params: &[T], puzzle: &Grid, iterations: usize) -> SudokuTrace<T> {
@@ -62,7 +87,7 @@ impl SudokuModel {
             z_prev = z;
             true
         };
-        self.iterate(&p, iterations, false, &mut tile, Some(&mut observer));
+        self.iterate(&p, iterations, &mut tile, Some(&mut observer));
         self.finish_trace(params, &p, &mut tile, &mut trace);
         trace
     }

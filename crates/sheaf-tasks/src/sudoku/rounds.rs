@@ -1,0 +1,112 @@
+//! Several rounds of negotiation: the agents read the board, commit themselves to what they are surest of, start over.
+//!
+//! After a round, of the blanks that are left, the part that makes them last for all rounds becomes givens, those first
+//! whose digit is the most probable. A board is done as soon as every unit is complete, which each agent sees in its own
+//! nine cells. No digit is taken back, and nothing but the agents' own reading says which digit goes where.
+
+use sheaf_admm::Real;
+
+use super::solver::is_complete;
+use super::views::{argmax, reassemble};
+use super::{BLANK, CELLS, CLASSES, Grid};
+
+/// What the agents say of a board.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The most probable digits.
+    pub predicted: Grid,
+    /// How probable they are, 0 to 1.
+    pub sure: [f64; CELLS],
+}
+
+impl Reading {
+    /// The mean of the views, from logits `[27, 9, 10]`.
+    pub fn of<T: Real>(logits: &[T]) -> Self {
+        let mut board = vec![T::ZERO; CELLS * CLASSES];
+        reassemble(logits, &mut board);
+        let predicted = argmax(&board);
+        let probability = |(logits, &digit): (&[T], &u8)| {
+            let chosen = logits[digit as usize];
+            1.0 / logits.iter().map(|&l| (l - chosen).to_f64().exp()).sum::<f64>()
+        };
+        let mut sure = [0.0; CELLS];
+        for (sure, cell) in sure.iter_mut().zip(board.chunks_exact(CLASSES).zip(&predicted)) {
+            *sure = probability(cell);
+        }
+        Self { predicted, sure }
+    }
+
+    /// Whether it keeps the givens of a board and completes every unit.
+    pub fn completes(&self, board: &Grid) -> bool {
+        let kept = board.iter().zip(&self.predicted).all(|(&given, &p)| given == BLANK || given == p);
+        kept && is_complete(&self.predicted)
+    }
+
+    /// Turns the surest blanks of a board into givens, so many that the others last for `rounds_left` rounds more.
+    pub fn commit(&self, board: &mut Grid, rounds_left: usize) {
+        let mut blanks: Vec<usize> = (0..CELLS).filter(|&cell| board[cell] == BLANK).collect();
+        blanks.sort_by(|&a, &b| self.sure[b].total_cmp(&self.sure[a]));
+        for &cell in &blanks[..blanks.len().div_ceil(rounds_left + 1)] {
+            board[cell] = self.predicted[cell];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sudoku::generate::{Kind, draw};
+    use crate::sudoku::views::{VIEWS, gather};
+
+    /// Logits of views that all favour the digits of `board`, by a margin for each cell.
+    fn logits(board: &Grid, margin: impl Fn(usize) -> f64) -> Vec<f64> {
+        let (mut views, mut cells) = (vec![0; VIEWS], vec![0; VIEWS]);
+        gather(board, &mut views);
+        gather(&std::array::from_fn(|cell| cell as u8), &mut cells);
+        let mut logits = vec![0.0; VIEWS * CLASSES];
+        for (view, (&digit, &cell)) in views.iter().zip(&cells).enumerate() {
+            logits[view * CLASSES + digit as usize] = margin(cell as usize);
+        }
+        logits
+    }
+
+    #[test]
+    fn a_reading_is_the_digits_and_their_probabilities() {
+        let solution = draw(Kind::Full, 3, 0).solution;
+        let reading = Reading::of(&logits(&solution, |cell| 0.5 + cell as f64 / 20.0));
+        assert_eq!(reading.predicted, solution);
+        for (cell, sure) in reading.sure.iter().enumerate() {
+            let odds = (0.5 + cell as f64 / 20.0).exp();
+            assert!((sure - odds / (odds + 9.0)).abs() < 1e-12, "cell {cell}: {sure}");
+        }
+    }
+
+    #[test]
+    fn the_surest_blanks_are_committed_and_givens_stay() {
+        let drawn = draw(Kind::Minimal, 4, 0);
+        let reading = Reading::of(&logits(&drawn.solution, |cell| 1.0 + cell as f64 / 20.0));
+        assert!(reading.completes(&drawn.puzzle));
+        let blanks: Vec<usize> = (0..CELLS).filter(|&cell| drawn.puzzle[cell] == BLANK).collect();
+        let mut board = drawn.puzzle;
+        reading.commit(&mut board, 4);
+        let filled: Vec<usize> = blanks.iter().copied().filter(|&cell| board[cell] != BLANK).collect();
+        // A fifth of the blanks: the last ones, which are the surest here.
+        assert_eq!(filled, blanks[blanks.len() - blanks.len().div_ceil(5)..]);
+        assert!((0..CELLS).all(|c| board[c] == BLANK || board[c] == drawn.solution[c]));
+        for rounds_left in (0..4).rev() {
+            reading.commit(&mut board, rounds_left);
+        }
+        assert_eq!(board, drawn.solution);
+    }
+
+    #[test]
+    fn a_reading_that_breaks_a_rule_or_a_given_completes_nothing() {
+        let drawn = draw(Kind::Full, 5, 0);
+        let mut wrong = drawn.solution;
+        wrong.swap(0, 1);
+        assert!(!Reading::of(&logits(&wrong, |_| 1.0)).completes(&[BLANK; CELLS]));
+        let renamed = drawn.solution.map(|d| d % 9 + 1);
+        assert!(Reading::of(&logits(&renamed, |_| 1.0)).completes(&[BLANK; CELLS]));
+        assert!(!Reading::of(&logits(&renamed, |_| 1.0)).completes(&drawn.puzzle));
+    }
+}
