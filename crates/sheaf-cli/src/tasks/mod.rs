@@ -181,6 +181,25 @@ pub struct AuthorsModel {
     pub config: String,
 }
 
+impl AuthorsModel {
+    /// Of a model whose parameters the authors call as `authors_name` says; an error where they have none such.
+    pub fn new<N: Into<String>>(
+        layout: &ParamLayout,
+        config: String,
+        authors_name: impl Fn(&str) -> Option<N>,
+    ) -> Result<Self> {
+        let name = |ours: &str| {
+            authors_name(ours).map(Into::into).ok_or_else(|| {
+                let place = format!("parameter `{ours}`");
+                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
+                    .hint("choose an experiment with a model as published")
+            })
+        };
+        let names = layout.entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
+        Ok(Self { layout: layout.clone(), names, config })
+    }
+}
+
 /// The sizes of a measurement.
 #[derive(Clone, Debug)]
 pub struct BenchRequest {

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sheaf_admm::train::WeightsFile;
 use sheaf_admm::{Error, ErrorKind, Result};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -39,6 +40,11 @@ pub fn read<T: StrictConfig>(path: &Path, overrides: &[String]) -> Result<T> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Error::new(ErrorKind::Io, &place, "a readable file", e).hint("check the path"))?;
     parse(&place, &text, overrides)
+}
+
+/// Reads the file at `path`; without one, the defaults.
+pub fn read_or_default<T: StrictConfig>(path: Option<&Path>) -> Result<T> {
+    path.map_or_else(|| Ok(T::default()), |path| read(path, &[]))
 }
 
 /// Parses `text`, which errors call `place`, and applies the overrides.
@@ -80,6 +86,16 @@ fn fill(table: &mut Table, defaults: &Table, more: &[&str]) {
             given.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
+}
+
+/// The experiment in a weights file, which must be of `task`.
+pub fn of_weights<T: StrictConfig>(file: &WeightsFile, task: &str) -> Result<T> {
+    let (about, place) = (file.about(), file.tensors().place());
+    if about.task != task {
+        let want = format!("weights of the task {task}");
+        return Err(Error::new(ErrorKind::Unsupported, place, want, &about.task));
+    }
+    parse(&format!("configuration in {place}"), &about.config, &[])
 }
 
 /// The whole value as TOML, every default written out: two equal configurations are equal texts.

@@ -1,7 +1,7 @@
 //! Trained maze models: the one that ships with the program, and those in files.
 
-use sheaf_admm::train::{WeightsFile, WeightsMeta};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::Result;
+use sheaf_admm::train::WeightsFile;
 
 use super::experiment::MazeExperiment;
 use super::model::MazeModel;
@@ -24,12 +24,7 @@ pub struct MazeWeights {
 impl MazeWeights {
     /// The model in a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
-        let WeightsMeta { task, config, .. } = file.about();
-        let place = file.tensors().place();
-        if task != "maze" {
-            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task maze", task));
-        }
-        let experiment: MazeExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let experiment: MazeExperiment = strict::of_weights(file, "maze")?;
         let model = MazeModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })

@@ -1,7 +1,7 @@
 //! Trained models of pictures: the one that ships with the program, and those in files.
 
-use sheaf_admm::train::{WeightsFile, WeightsMeta};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::Result;
+use sheaf_admm::train::WeightsFile;
 
 use super::experiment::MnistExperiment;
 use super::model::MnistModel;
@@ -24,12 +24,7 @@ pub struct MnistWeights {
 impl MnistWeights {
     /// The model in a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
-        let WeightsMeta { task, config, .. } = file.about();
-        let place = file.tensors().place();
-        if task != "mnist" {
-            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task mnist", task));
-        }
-        let experiment: MnistExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let experiment: MnistExperiment = strict::of_weights(file, "mnist")?;
         let model = MnistModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })

@@ -1,7 +1,7 @@
 //! Trained Sudoku models: the one that ships with the program, and those in files.
 
-use sheaf_admm::train::{WeightsFile, WeightsMeta};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::Result;
+use sheaf_admm::train::WeightsFile;
 
 use super::experiment::SudokuExperiment;
 use super::model::SudokuModel;
@@ -24,12 +24,7 @@ pub struct SudokuWeights {
 impl SudokuWeights {
     /// The model in a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
-        let WeightsMeta { task, config, .. } = file.about();
-        let place = file.tensors().place();
-        if task != "sudoku" {
-            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task sudoku", task));
-        }
-        let experiment: SudokuExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let experiment: SudokuExperiment = strict::of_weights(file, "sudoku")?;
         let model = SudokuModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })

@@ -8,8 +8,8 @@ mod story;
 
 use std::path::Path;
 
+use sheaf_admm::Result;
 use sheaf_admm::train::WeightsFile;
-use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::config::strict;
 use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
 use sheaf_tasks::maze::model::MazeModel;
@@ -51,21 +51,10 @@ impl Task for Maze {
     }
 
     fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: MazeExperiment = match experiment {
-            Some(path) => strict::read(path, &[])?,
-            None => MazeExperiment::default(),
-        };
+        let experiment: MazeExperiment = strict::read_or_default(experiment)?;
         let config = strict::to_toml(&experiment)?;
         let model = MazeModel::new(experiment.model)?;
-        let name = |ours: &str| {
-            model.authors_name(ours).ok_or_else(|| {
-                let place = format!("parameter `{ours}`");
-                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
-                    .hint("choose an experiment with a model as published")
-            })
-        };
-        let names = model.layout().entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
-        Ok(AuthorsModel { layout: model.layout().clone(), names, config })
+        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
     }
 
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {

@@ -53,21 +53,10 @@ impl Task for Mnist {
     }
 
     fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: MnistExperiment = match experiment {
-            Some(path) => strict::read(path, &[])?,
-            None => MnistExperiment::default(),
-        };
+        let experiment: MnistExperiment = strict::read_or_default(experiment)?;
         let config = strict::to_toml(&experiment)?;
         let model = MnistModel::new(experiment.model)?;
-        let name = |ours: &str| {
-            model.authors_name(ours).ok_or_else(|| {
-                let place = format!("parameter `{ours}`");
-                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
-                    .hint("choose an experiment with a model as published")
-            })
-        };
-        let names = model.layout().entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
-        Ok(AuthorsModel { layout: model.layout().clone(), names, config })
+        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
     }
 
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {

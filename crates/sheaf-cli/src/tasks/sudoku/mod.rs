@@ -8,8 +8,8 @@ mod story;
 
 use std::path::Path;
 
+use sheaf_admm::Result;
 use sheaf_admm::train::WeightsFile;
-use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::config::strict;
 use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
 use sheaf_tasks::sudoku::model::SudokuModel;
@@ -50,21 +50,10 @@ impl Task for Sudoku {
     }
 
     fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: SudokuExperiment = match experiment {
-            Some(path) => strict::read(path, &[])?,
-            None => SudokuExperiment::default(),
-        };
+        let experiment: SudokuExperiment = strict::read_or_default(experiment)?;
         let config = strict::to_toml(&experiment)?;
         let model = SudokuModel::new(experiment.model)?;
-        let name = |ours: &str| {
-            model.authors_name(ours).ok_or_else(|| {
-                let place = format!("parameter `{ours}`");
-                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
-                    .hint("choose an experiment with a model as published")
-            })
-        };
-        let names = model.layout().entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
-        Ok(AuthorsModel { layout: model.layout().clone(), names, config })
+        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
     }
 
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::{StepStats, Trainable, WeightsFile, WeightsMeta};
+use sheaf_admm::train::{StepStats, Trainable, WeightsFile};
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{CnnBatch, CnnClassifier, CnnConfig, CnnModel};
@@ -151,12 +151,7 @@ pub struct CnnWeights {
 impl CnnWeights {
     /// The network in a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
-        let WeightsMeta { task, config, .. } = file.about();
-        let place = file.tensors().place();
-        if task != "mnist-cnn" {
-            return Err(Error::new(ErrorKind::Unsupported, place, "weights of the task mnist-cnn", task));
-        }
-        let experiment: CnnExperiment = strict::parse(&format!("configuration in {place}"), config, &[])?;
+        let experiment: CnnExperiment = strict::of_weights(file, "mnist-cnn")?;
         let model = CnnModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
