@@ -9,7 +9,7 @@
 //! ```
 //!
 //! which is three times the projection onto what the views disagree about. M is symmetric, so it is its own adjoint.
-//! Dot products run in sixteen lanes and in an order that the shapes alone decide.
+//! Dot products run in lanes and in an order that the shapes alone decide.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -19,8 +19,6 @@
 use super::reduce::fold;
 use super::simd::{fma, kernel};
 use crate::Real;
-
-const LANES: usize = 16;
 
 /// The width of the published edge stalks: loops of a known length run faster.
 const USUAL: usize = 32;
@@ -97,34 +95,16 @@ pub struct Direction<'a, T> {
     pub e_dot_k: &'a mut T,
 }
 
-/// `N` numbers of a view, from its place `i` on.
+/// The parts, at most [`USUAL`] wide, of a view `w` wide: where they start, and their length.
 #[inline(always)]
-fn take<T: Real, const N: usize>(v: &[T], i: usize) -> [T; N] {
-    let mut out = [T::ZERO; N];
-    out.copy_from_slice(&v[i..i + N]);
-    out
+fn parts(w: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..w.div_ceil(USUAL)).map(move |i| (i * USUAL, (w - i * USUAL).min(USUAL)))
 }
 
-/// `N` numbers of p and k, and what they add to the sums of e·k; the coefficients are b, γ, ρ.
+/// k of one number; the coefficients are γ and ρ.
 #[inline(always)]
-fn step_lanes<T: Real, const FMA: bool, const N: usize>(
-    [b, gamma, rho]: [T; 3],
-    i: usize,
-    [r, p_prev, e, sum]: [&[T]; 4],
-    [p, k]: [&mut [T]; 2],
-    acc: &mut [T],
-) {
-    let (r, p_prev) = (take::<T, N>(r, i), take::<T, N>(p_prev, i));
-    let (e, sum, mut sums) = (take::<T, N>(e, i), take::<T, N>(sum, i), take::<T, N>(acc, 0));
-    let (mut ps, mut ks) = ([T::ZERO; N], [T::ZERO; N]);
-    for l in 0..N {
-        ps[l] = fma::<T, FMA>(b, p_prev[l], r[l]);
-        ks[l] = fma::<T, FMA>(gamma, fma::<T, FMA>(T::from_f64(3.0), e[l], -sum[l]), rho * ps[l]);
-        sums[l] = fma::<T, FMA>(e[l], ks[l], sums[l]);
-    }
-    p[i..i + N].copy_from_slice(&ps);
-    k[i..i + N].copy_from_slice(&ks);
-    acc[..N].copy_from_slice(&sums);
+fn k_of<T: Real, const FMA: bool>([gamma, rho]: [T; 2], e: T, sum: T, p: T) -> T {
+    fma::<T, FMA>(gamma, fma::<T, FMA>(T::from_f64(3.0), e, -sum), rho * p)
 }
 
 #[inline(always)]
@@ -134,7 +114,7 @@ fn direction_body<T: Real, const FMA: bool>(d: Direction<'_, T>) {
 
 #[inline(always)]
 fn direction_loops<T: Real, const FMA: bool>(w: usize, d: Direction<'_, T>) {
-    let coefs = [d.b, d.gamma, d.rho];
+    let coefs = [d.gamma, d.rho];
     d.sums.fill(T::ZERO);
     let vectors = d.s.chunks_exact(w).zip(d.e_prev.chunks_exact(w)).zip(d.e.chunks_exact_mut(w));
     for (&cell, ((s, e_prev), e)) in d.cell_of.iter().zip(vectors) {
@@ -144,28 +124,130 @@ fn direction_loops<T: Real, const FMA: bool>(w: usize, d: Direction<'_, T>) {
             sum[i] += e[i];
         }
     }
-    let mut acc = [T::ZERO; LANES];
-    let read = d.r.chunks_exact(w).zip(d.p_prev.chunks_exact(w)).zip(d.e.chunks_exact(w));
-    let written = d.p.chunks_exact_mut(w).zip(d.k.chunks_exact_mut(w));
-    for (&cell, (((r, p_prev), e), (p, k))) in d.cell_of.iter().zip(read.zip(written)) {
-        let read = [r, p_prev, e, &d.sums[cell as usize * w..][..w]];
-        let mut i = 0;
-        while i + LANES <= w {
-            step_lanes::<T, FMA, LANES>(coefs, i, read, [&mut *p, &mut *k], &mut acc);
-            i += LANES;
-        }
-        let whole = i;
-        while i < w {
-            step_lanes::<T, FMA, 1>(coefs, i, read, [&mut *p, &mut *k], &mut acc[i - whole..]);
-            i += 1;
+    let mut sums = [T::ZERO; USUAL];
+    for (view, &cell) in d.cell_of.iter().enumerate() {
+        for (from, len) in parts(w) {
+            let at = view * w + from..view * w + from + len;
+            let (r, p_prev, e) = (&d.r[at.clone()], &d.p_prev[at.clone()], &d.e[at.clone()]);
+            let (p, k) = (&mut d.p[at.clone()], &mut d.k[at]);
+            let sum = &d.sums[cell as usize * w + from..][..len];
+            for i in 0..len {
+                p[i] = fma::<T, FMA>(d.b, p_prev[i], r[i]);
+                k[i] = k_of::<T, FMA>(coefs, e[i], sum[i], p[i]);
+                sums[i] = fma::<T, FMA>(e[i], k[i], sums[i]);
+            }
         }
     }
-    *d.e_dot_k = fold(acc);
+    *d.e_dot_k = fold(sums);
 }
 
 kernel! {
     /// Runs [`Direction`].
     pub fn direction, direction_at<T>(d: Direction<'_, T>) = direction_body;
+}
+
+/// The same where nothing is kept: p ← r + b·p, e ← s + b·e (r and s in the first step), the sums of e over the views of every
+/// cell, and e·k. [`StepInPlace`] goes on from there.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct DirectionInPlace<'a, T> {
+    pub cell_of: &'a [u32],
+    pub width: usize,
+    pub gamma: T,
+    pub rho: T,
+    /// Nothing in the first step.
+    pub b: Option<T>,
+    pub r: &'a [T],
+    pub s: &'a [T],
+    pub p: &'a mut [T],
+    pub e: &'a mut [T],
+    pub sums: &'a mut [T],
+    pub e_dot_k: &'a mut T,
+}
+
+#[inline(always)]
+fn direction_in_place_body<T: Real, const FMA: bool>(d: DirectionInPlace<'_, T>) {
+    by_width!(d.width, direction_in_place_loops(d));
+}
+
+#[inline(always)]
+fn direction_in_place_loops<T: Real, const FMA: bool>(w: usize, d: DirectionInPlace<'_, T>) {
+    match d.b {
+        Some(b) => direction_by::<T, FMA>(w, d, |new, old| fma::<T, FMA>(b, old, new)),
+        None => direction_by::<T, FMA>(w, d, |new, _| new),
+    }
+}
+
+/// `next` makes the new number of p and e from that of r or s and the old one.
+#[inline(always)]
+fn direction_by<T: Real, const FMA: bool>(w: usize, d: DirectionInPlace<'_, T>, next: impl Fn(T, T) -> T) {
+    d.sums.fill(T::ZERO);
+    for (&cell, (s, e)) in d.cell_of.iter().zip(d.s.chunks_exact(w).zip(d.e.chunks_exact_mut(w))) {
+        let sum = &mut d.sums[cell as usize * w..][..w];
+        for i in 0..w {
+            e[i] = next(s[i], e[i]);
+            sum[i] += e[i];
+        }
+    }
+    let (mut sums, coefs) = ([T::ZERO; USUAL], [d.gamma, d.rho]);
+    for (view, &cell) in d.cell_of.iter().enumerate() {
+        for (from, len) in parts(w) {
+            let at = view * w + from..view * w + from + len;
+            let (r, e, p) = (&d.r[at.clone()], &d.e[at.clone()], &mut d.p[at]);
+            let sum = &d.sums[cell as usize * w + from..][..len];
+            for i in 0..len {
+                p[i] = next(r[i], p[i]);
+                sums[i] = fma::<T, FMA>(e[i], k_of::<T, FMA>(coefs, e[i], sum[i], p[i]), sums[i]);
+            }
+        }
+    }
+    *d.e_dot_k = fold(sums);
+}
+
+kernel! {
+    /// Runs [`DirectionInPlace`].
+    pub fn direction_in_place, direction_in_place_at<T>(d: DirectionInPlace<'_, T>) = direction_in_place_body;
+}
+
+/// The step after [`DirectionInPlace`]: ξ += a·p, r −= a·k.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct StepInPlace<'a, T> {
+    pub cell_of: &'a [u32],
+    pub width: usize,
+    pub gamma: T,
+    pub rho: T,
+    pub a: T,
+    pub p: &'a [T],
+    pub e: &'a [T],
+    /// As the direction left them.
+    pub sums: &'a [T],
+    pub r: &'a mut [T],
+    pub xi: &'a mut [T],
+}
+
+#[inline(always)]
+fn step_in_place_body<T: Real, const FMA: bool>(d: StepInPlace<'_, T>) {
+    by_width!(d.width, step_in_place_loops(d));
+}
+
+#[inline(always)]
+fn step_in_place_loops<T: Real, const FMA: bool>(w: usize, d: StepInPlace<'_, T>) {
+    let coefs = [d.gamma, d.rho];
+    let read = d.e.chunks_exact(w).zip(d.p.chunks_exact(w));
+    let written = d.r.chunks_exact_mut(w).zip(d.xi.chunks_exact_mut(w));
+    for (&cell, ((e, p), (r, xi))) in d.cell_of.iter().zip(read.zip(written)) {
+        let sum = &d.sums[cell as usize * w..][..w];
+        for i in 0..w {
+            xi[i] = fma::<T, FMA>(d.a, p[i], xi[i]);
+            r[i] = fma::<T, FMA>(-d.a, k_of::<T, FMA>(coefs, e[i], sum[i], p[i]), r[i]);
+        }
+    }
+}
+
+kernel! {
+    /// Runs [`StepInPlace`].
+    pub fn step_in_place, step_in_place_at<T>(d: StepInPlace<'_, T>) = step_in_place_body;
 }
 
 #[inline(always)]
@@ -219,36 +301,6 @@ fn d_k_of<T: Real, const FMA: bool>([d_delta, a, ..]: [T; 4], e: T, d_r: T) -> T
     fma::<T, FMA>(d_delta, e, -(a * d_r))
 }
 
-/// `N` numbers of d_e and d_p, and what they add to the two sums.
-#[inline(always)]
-fn back_lanes<T: Real, const FMA: bool, const N: usize>(
-    coefs: [T; 4],
-    i: usize,
-    [e, d_r, sum, k, f]: [&[T]; 5],
-    [p, p_prev, e_prev]: [&[T]; 3],
-    [d_p, d_e]: [&mut [T]; 2],
-    [along, back]: [&mut [T]; 2],
-) {
-    let [d_delta, a, gamma, rho] = coefs;
-    let (e, d_r, sum) = (take::<T, N>(e, i), take::<T, N>(d_r, i), take::<T, N>(sum, i));
-    let (k, f, p) = (take::<T, N>(k, i), take::<T, N>(f, i), take::<T, N>(p, i));
-    let (p_prev, e_prev) = (take::<T, N>(p_prev, i), take::<T, N>(e_prev, i));
-    let (mut d_ps, mut d_es) = (take::<T, N>(d_p, i), take::<T, N>(d_e, i));
-    let (mut to_p, mut to_b) = (take::<T, N>(along, 0), take::<T, N>(back, 0));
-    for l in 0..N {
-        let d_k = d_k_of::<T, FMA>(coefs, e[l], d_r[l]);
-        let m = fma::<T, FMA>(T::from_f64(3.0), d_k, -sum[l]);
-        d_es[l] += fma::<T, FMA>(gamma, m, d_delta * k[l]);
-        d_ps[l] += fma::<T, FMA>(rho, d_k, a * f[l]);
-        to_p[l] = fma::<T, FMA>(d_k, p[l], to_p[l]);
-        to_b[l] = fma::<T, FMA>(d_ps[l], p_prev[l], fma::<T, FMA>(d_es[l], e_prev[l], to_b[l]));
-    }
-    d_p[i..i + N].copy_from_slice(&d_ps);
-    d_e[i..i + N].copy_from_slice(&d_es);
-    along[..N].copy_from_slice(&to_p);
-    back[..N].copy_from_slice(&to_b);
-}
-
 #[inline(always)]
 fn direction_vjp_body<T: Real, const FMA: bool>(d: DirectionVjp<'_, T>) {
     by_width!(d.width, direction_vjp_loops(d));
@@ -264,25 +316,23 @@ fn direction_vjp_loops<T: Real, const FMA: bool>(w: usize, d: DirectionVjp<'_, T
             sum[i] += d_k_of::<T, FMA>(coefs, e[i], d_r[i]);
         }
     }
-    let (mut along, mut back) = ([T::ZERO; LANES], [T::ZERO; LANES]);
-    let inputs = d.e.chunks_exact(w).zip(d.d_r.chunks_exact(w));
-    let inputs = inputs.zip(d.k.chunks_exact(w)).zip(d.f.chunks_exact(w));
-    let factors = d.p.chunks_exact(w).zip(d.p_prev.chunks_exact(w)).zip(d.e_prev.chunks_exact(w));
-    let written = d.d_p.chunks_exact_mut(w).zip(d.d_e.chunks_exact_mut(w));
-    let views = d.cell_of.iter().zip(inputs.zip(factors.zip(written)));
-    for (&cell, ((((e, d_r), k), f), (((p, p_prev), e_prev), (d_p, d_e)))) in views {
-        let (read, factors) = ([e, d_r, &d.sums[cell as usize * w..][..w], k, f], [p, p_prev, e_prev]);
-        let mut i = 0;
-        while i + LANES <= w {
-            let (out, sums) = ([&mut *d_p, &mut *d_e], [&mut along[..], &mut back[..]]);
-            back_lanes::<T, FMA, LANES>(coefs, i, read, factors, out, sums);
-            i += LANES;
-        }
-        let whole = i;
-        while i < w {
-            let (out, l) = ([&mut *d_p, &mut *d_e], i - whole);
-            back_lanes::<T, FMA, 1>(coefs, i, read, factors, out, [&mut along[l..], &mut back[l..]]);
-            i += 1;
+    let [d_delta, a, gamma, rho] = coefs;
+    let (mut along, mut back) = ([T::ZERO; USUAL], [T::ZERO; USUAL]);
+    for (view, &cell) in d.cell_of.iter().enumerate() {
+        for (from, len) in parts(w) {
+            let at = view * w + from..view * w + from + len;
+            let (e, d_r, k, f) = (&d.e[at.clone()], &d.d_r[at.clone()], &d.k[at.clone()], &d.f[at.clone()]);
+            let (p, p_prev, e_prev) = (&d.p[at.clone()], &d.p_prev[at.clone()], &d.e_prev[at.clone()]);
+            let (d_p, d_e) = (&mut d.d_p[at.clone()], &mut d.d_e[at]);
+            let sum = &d.sums[cell as usize * w + from..][..len];
+            for i in 0..len {
+                let d_k = d_k_of::<T, FMA>(coefs, e[i], d_r[i]);
+                let m = fma::<T, FMA>(T::from_f64(3.0), d_k, -sum[i]);
+                d_e[i] += fma::<T, FMA>(gamma, m, d_delta * k[i]);
+                d_p[i] += fma::<T, FMA>(rho, d_k, a * f[i]);
+                along[i] = fma::<T, FMA>(d_k, p[i], along[i]);
+                back[i] = fma::<T, FMA>(d_p[i], p_prev[i], fma::<T, FMA>(d_e[i], e_prev[i], back[i]));
+            }
         }
     }
     *d.d_k_dot_p = fold(along);
@@ -336,7 +386,7 @@ mod tests {
     const CELL_OF: [u32; 6] = [0, 1, 0, 1, 1, 0];
 
     fn numbers(n: usize, seed: u32) -> Vec<f64> {
-        let mix = |i: u32| i.wrapping_mul(2_654_435_761).wrapping_add(seed * 977_000_001) >> 16;
+        let mix = |i: u32| i.wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(977_000_001)) >> 16;
         (0..n as u32).map(|i| f64::from(mix(i)) / 65_536.0 - 0.5).collect()
     }
 
@@ -397,6 +447,52 @@ mod tests {
                 );
                 assert!(close(&p, &p_want) && close(&e, &e_want) && close(&k, &k_want));
                 assert!((dot - dot_want).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_in_place_is_the_step_that_keeps_everything() {
+        let (gamma, rho, a) = (2.0, 0.3, 0.6);
+        for (width, b) in [(1, None), (16, Some(0.7)), (21, Some(0.7)), (32, None), (32, Some(0.7))] {
+            let n = 6 * width;
+            let (r, s, pp, ep) = (numbers(n, 1), numbers(n, 2), numbers(n, 3), numbers(n, 4));
+            for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+                let (mut p, mut e, mut k) = (vec![9.0; n], vec![9.0; n], vec![9.0; n]);
+                let (mut sums, mut dot) = (vec![9.0; 2 * width], 9.0);
+                let kept = Direction {
+                    cell_of: &CELL_OF,
+                    width,
+                    gamma,
+                    rho,
+                    b: b.unwrap_or(0.0),
+                    r: &r,
+                    s: &s,
+                    p_prev: &pp,
+                    e_prev: &ep,
+                    p: &mut p,
+                    e: &mut e,
+                    k: &mut k,
+                    sums: &mut sums,
+                    e_dot_k: &mut dot,
+                };
+                direction_at(level, kept);
+                let (mut xi, mut r_next) = (numbers(n, 5), vec![9.0; n]);
+                advance_at(level, a, &p, &k, &r, &mut xi, &mut r_next);
+
+                let (mut p2, mut e2, mut sums2, mut dot2) =
+                    (pp.clone(), ep.clone(), vec![9.0; 2 * width], 9.0);
+                let (cell_of, r2) = (&CELL_OF, &mut r.clone());
+                let (p, e, sums, e_dot_k) = (&mut p2, &mut e2, &mut sums2, &mut dot2);
+                let in_place =
+                    DirectionInPlace { cell_of, width, gamma, rho, b, r: r2, s: &s, p, e, sums, e_dot_k };
+                direction_in_place_at(level, in_place);
+                let (p, e, sums, xi2) = (&p2, &e2, &sums2, &mut numbers(n, 5));
+                step_in_place_at(
+                    level,
+                    StepInPlace { cell_of, width, gamma, rho, a, p, e, sums, r: r2, xi: xi2 },
+                );
+                assert_eq!((dot, &xi, &r_next), (dot2, &*xi2, &*r2), "width {width}, {level:?}");
             }
         }
     }

@@ -34,7 +34,8 @@
 use sheaf_admm::Real;
 use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::linalg::cells::{
-    Direction, DirectionVjp, ResidualVjp, advance, direction, direction_vjp, exchange_cells, residual_vjp,
+    Direction, DirectionInPlace, DirectionVjp, ResidualVjp, StepInPlace, advance, direction,
+    direction_in_place, direction_vjp, exchange_cells, residual_vjp, step_in_place,
 };
 use sheaf_admm::linalg::vector::{axpy, dot};
 
@@ -72,8 +73,8 @@ pub struct Scalars<T> {
 pub struct Kept<'k, T> {
     /// G w; with orthonormal maps ξ, which is all their adjoint needs.
     pub y: &'k mut [T], // [boards, 27, m]
-    /// C r of every step.
-    pub s: &'k mut [T], // [steps, boards, 27, m]
+    /// C r of every step, or, where no adjoint follows, room for one.
+    pub s: &'k mut [T], // [steps or 1, boards, 27, m]
     /// Scalars.
     pub scalars: &'k mut [Scalars<T>], // [steps, boards]
 }
@@ -81,10 +82,10 @@ pub struct Kept<'k, T> {
 /// Vectors of a running solve.
 #[derive(Debug, Default)]
 pub struct Work<T: Copy + Default> {
-    r: AlignedVec<T>,    // [depth, n], n = boards·27·m
-    p: AlignedVec<T>,    // [depth, n]
-    e: AlignedVec<T>,    // [depth, n]
-    k: AlignedVec<T>,    // [depth, n]
+    r: AlignedVec<T>,    // [steps or 1, n], n = boards·27·m
+    p: AlignedVec<T>,    // [steps or 1, n]
+    e: AlignedVec<T>,    // [steps or 1, n]
+    k: AlignedVec<T>,    // [steps or 1, n]
     d_s: AlignedVec<T>,  // [steps, n]
     room: AlignedVec<T>, // the maps'
     sums: AlignedVec<T>, // [81, d_e]
@@ -138,8 +139,7 @@ impl<T: Real> Consensus<'_, T> {
         work: &mut Work<T>,
     ) {
         let n = kept.y.len();
-        // Only the last two vectors of a kind are needed on the way.
-        work.fit(2, n, self.sums_len());
+        work.fit(1, n, self.sums_len());
         if self.steps == 0 {
             let y = &mut work.r[..n];
             maps.project(w, y, &mut work.room);
@@ -151,33 +151,59 @@ impl<T: Real> Consensus<'_, T> {
         self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
         work.xi[..n].fill(T::ZERO);
         for t in 0..self.steps {
-            maps.gram(&work.r[t % 2 * n..][..n], &mut kept.s[t * n..][..n], false, &mut work.room);
-            self.step(t, 2, kept, true, work);
+            let at = if kept.s.len() > n { t * n } else { 0 };
+            maps.gram(&work.r[..n], &mut kept.s[at..][..n], false, &mut work.room);
+            self.step(t, &kept.s[at..][..n], kept.scalars, work);
         }
         maps.lift(&work.xi[..n], g, false, &mut work.room);
     }
 
-    /// One step of every board, from r and s to ξ and the next r. Vectors of step t lie at place t modulo `depth`.
-    /// `find` computes the scalars, else they are read.
-    fn step(&self, t: usize, depth: usize, kept: &mut Kept<'_, T>, find: bool, work: &mut Work<T>) {
-        let (n, m) = (kept.y.len(), self.board_len());
-        let (at, prev, next) = (t % depth * n, (t + depth - 1) % depth * n, (t + 1) % depth * n);
-        let boards = n / m;
-        let (before, scalars) = kept.scalars.split_at_mut(t * boards);
+    /// One step of every board, from r and s to ξ and the next r, in place.
+    fn step(&self, t: usize, s: &[T], scalars: &mut [Scalars<T>], work: &mut Work<T>) {
+        let m = self.board_len();
+        let boards = s.len() / m;
+        let (before, scalars) = scalars.split_at_mut(t * boards);
+        let (cell_of, width, gamma, rho) = (self.cell_of, self.d_e, self.gamma, self.rho);
         for (board, scalars) in scalars[..boards].iter_mut().enumerate() {
-            let o = board * m;
-            let s = &kept.s[t * n + o..][..m];
-            let (p_prev, p) = pair(&mut work.p, prev + o, at + o, m);
-            let (e_prev, e) = pair(&mut work.e, prev + o, at + o, m);
-            let (r, r_next) = pair(&mut work.r, at + o, next + o, m);
-            let k = &mut work.k[at + o..][..m];
-            if find {
-                scalars.c = dot(r, s);
-                let c_prev = t.checked_sub(1).map(|last| before[last * boards + board].c);
-                scalars.b = c_prev.map_or(T::ZERO, |c_prev| scalars.c / (c_prev + self.guard()));
-            }
-            let (p_prev, e_prev) = if t == 0 { (r, s) } else { (p_prev, e_prev) };
+            let own = board * m..(board + 1) * m;
+            let (s, r) = (&s[own.clone()], &mut work.r[own.clone()]);
+            let (p, e) = (&mut work.p[own.clone()], &mut work.e[own.clone()]);
+            let (sums, xi) = (&mut work.sums[..], &mut work.xi[own]);
+            scalars.c = dot(r, s);
+            let c_prev = t.checked_sub(1).map(|last| before[last * boards + board].c);
+            let b = c_prev.map(|c_prev| scalars.c / (c_prev + self.guard()));
+            scalars.b = b.unwrap_or(T::ZERO);
             let mut e_dot_k = T::ZERO;
+            let direction =
+                DirectionInPlace { cell_of, width, gamma, rho, b, r, s, p, e, sums, e_dot_k: &mut e_dot_k };
+            direction_in_place(direction);
+            scalars.delta = e_dot_k + self.guard();
+            scalars.a = scalars.c / scalars.delta;
+            let (a, p, e, sums) =
+                (scalars.a, &work.p[board * m..][..m], &work.e[board * m..][..m], &work.sums);
+            if t + 1 < self.steps {
+                let r = &mut work.r[board * m..][..m];
+                step_in_place(StepInPlace { cell_of, width, gamma, rho, a, p, e, sums, r, xi });
+            } else {
+                axpy(xi, a, p);
+            }
+        }
+    }
+
+    /// The same step again, with its scalars known. Everything is kept: vectors of step t lie at place t.
+    fn step_again(&self, t: usize, kept: &Kept<'_, T>, work: &mut Work<T>) {
+        let (n, m) = (kept.y.len(), self.board_len());
+        let (at, prev, next) = (t * n, t.saturating_sub(1) * n, (t + 1) * n);
+        let boards = n / m;
+        for (board, scalars) in kept.scalars[t * boards..][..boards].iter().enumerate() {
+            let o = board * m;
+            let (s, mut known) = (&kept.s[at + o..][..m], T::ZERO);
+            let (r, k) = (&work.r[at + o..][..m], &mut work.k[at + o..][..m]);
+            let ((p_prev, p), (e_prev, e)) = if t == 0 {
+                ((r, &mut work.p[o..][..m]), (s, &mut work.e[o..][..m]))
+            } else {
+                (pair(&mut work.p, prev + o, at + o, m), pair(&mut work.e, prev + o, at + o, m))
+            };
             direction(Direction {
                 cell_of: self.cell_of,
                 width: self.d_e,
@@ -192,14 +218,11 @@ impl<T: Real> Consensus<'_, T> {
                 e,
                 k,
                 sums: &mut work.sums,
-                e_dot_k: &mut e_dot_k,
+                e_dot_k: &mut known,
             });
-            if find {
-                scalars.delta = e_dot_k + self.guard();
-                scalars.a = scalars.c / scalars.delta;
-            }
-            let xi = &mut work.xi[o..][..m];
+            let (p, k, xi) = (&work.p[at + o..][..m], &work.k[at + o..][..m], &mut work.xi[o..][..m]);
             if t + 1 < self.steps {
+                let (r, r_next) = pair(&mut work.r, at + o, next + o, m);
                 advance(scalars.a, p, k, r, xi, r_next);
             } else {
                 axpy(xi, scalars.a, p);
@@ -220,7 +243,7 @@ impl<T: Real> Consensus<'_, T> {
         work: &mut Work<T>,
     ) {
         let n = kept.y.len();
-        work.fit(self.steps.max(2), n, self.sums_len());
+        work.fit(self.steps.max(1), n, self.sums_len());
         work.fit_adjoint(self.steps, n, n / self.board_len());
         if self.steps == 0 {
             let (beta, slope) = self.closed_form();
@@ -244,12 +267,12 @@ impl<T: Real> Consensus<'_, T> {
     }
 
     /// Rebuilds r, p, e, k of every step and ξ.
-    fn replay(&self, kept: &mut Kept<'_, T>, work: &mut Work<T>) {
+    fn replay(&self, kept: &Kept<'_, T>, work: &mut Work<T>) {
         let n = kept.y.len();
         self.exchange(-self.gamma, kept.y, &mut work.r[..n], &mut work.sums);
         work.xi[..n].fill(T::ZERO);
         for t in 0..self.steps {
-            self.step(t, self.steps.max(2), kept, false, work);
+            self.step_again(t, kept, work);
         }
     }
 
@@ -346,13 +369,8 @@ impl<T: Real> Work<T> {
     }
 }
 
-/// `len` numbers from `from` to read and as many from `to` to write; the two do not overlap.
+/// `len` numbers from `from` to read and as many from `to`, further on, to write.
 fn pair<T>(v: &mut [T], from: usize, to: usize, len: usize) -> (&[T], &mut [T]) {
-    if from < to {
-        let (front, back) = v.split_at_mut(to);
-        (&front[from..][..len], &mut back[..len])
-    } else {
-        let (front, back) = v.split_at_mut(from);
-        (&back[..len], &mut front[to..][..len])
-    }
+    let (front, back) = v.split_at_mut(to);
+    (&front[from..][..len], &mut back[..len])
 }

@@ -259,9 +259,10 @@ impl SudokuModel {
             if k + 1 == iterations && keep != Keep::States && observer.is_none() {
                 break;
             }
+            let s = if keep == Keep::Tape { at * s_len..(at + 1) * s_len } else { 0..s_len.min(rows) };
             let mut kept = Kept {
                 y: &mut tile.y[at * rows..][..rows],
-                s: &mut tile.s[at * s_len..][..s_len],
+                s: &mut tile.s[s],
                 scalars: &mut tile.scalars[at * scalars..][..scalars],
             };
             let g = &mut tile.g[next * n..][..n];
