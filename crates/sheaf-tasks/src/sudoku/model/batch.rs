@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use sheaf_admm::Real;
 use sheaf_admm::linalg::vector::add;
 
-use super::tile::{Horizon, Tile, TileGrad};
-use super::{Prepared, SudokuModel};
+use super::tile::{Tile, TileGrad};
+use super::{Horizon, Prepared, SudokuModel};
 use crate::sudoku::Grid;
 use crate::sudoku::views::VIEWS;
 

@@ -6,6 +6,7 @@
 //! | `encoder`, `decoder` | nine cells → objective and maps; state → digits |
 //! | `maps`, `low_rank`, `tile_maps`, `cayley` | restriction maps: shared, updated by each view, orthogonal |
 //! | `consensus` | agreement on the 81 cells |
+//! | `horizon` | how many iterations run, and how many are learned from |
 //! | `tile` | some boards: K iterations, loss, the reverse sweep |
 //! | `batch` | many boards on all cores, gradients summed in a fixed order |
 //! | `trace` | everything about one board |
@@ -17,6 +18,7 @@ mod config;
 pub mod consensus;
 mod decoder;
 mod encoder;
+mod horizon;
 pub mod low_rank;
 pub mod maps;
 mod names;
@@ -31,8 +33,9 @@ pub use cayley::Cayley;
 pub use config::{Checked, MapKind, SudokuConfig};
 pub use decoder::Decoded;
 pub use encoder::Encoded;
+pub use horizon::Horizon;
 pub use prepared::Prepared;
-pub use tile::{Horizon, Seen, Tile, TileGrad, Watcher};
+pub use tile::{Seen, Tile, TileGrad, Watcher};
 pub use trace::SudokuTrace;
 
 use std::ops::Range;

@@ -22,40 +22,13 @@ use sheaf_admm::train::loss::cross_entropy_grad;
 use super::consensus::{Kept, Scalars, Work};
 use super::decoder::{Decoded, Folded};
 use super::encoder::{Encoded, EncodedGrad, EncoderScratch};
+use super::horizon::Horizon;
 use super::low_rank::{LowRankDims, LowRankGrad, LowRankTile};
 use super::maps::StackGrad;
 use super::tile_maps::{TileMaps, TileMapsGrad};
 use super::{MapKind, Prepared, SudokuModel};
 use crate::sudoku::views::{VIEWS, gather};
 use crate::sudoku::{CLASSES, Grid};
-
-/// How many iterations run and how many of the last ones are read and learned from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Horizon {
-    /// Iterations K.
-    pub iterations: usize,
-    /// Loss window W; clamped to K.
-    pub window: usize,
-    /// Gradients go back through so many of the last iterations; 0 for all. Not less than the window.
-    pub gradient: usize,
-}
-
-impl Horizon {
-    /// Every iteration counts for the gradients.
-    pub fn whole(iterations: usize, window: usize) -> Self {
-        Self { iterations, window, gradient: 0 }
-    }
-
-    /// The window, clamped.
-    fn window(&self) -> usize {
-        self.window.clamp(1, self.iterations)
-    }
-
-    /// Iterations the gradients go back through.
-    fn taped(&self) -> usize {
-        if self.gradient == 0 { self.iterations } else { self.gradient.clamp(self.window(), self.iterations) }
-    }
-}
 
 /// What a run of iterations leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
