@@ -28,7 +28,8 @@ fn a_puzzle_is_read_as_typed_from_files_and_from_standard_input() {
     let told = json(here, &format!("solve sudoku {EASY} --iterations 6"));
     assert_eq!(told["puzzle"].as_str().unwrap(), EASY.replace('.', "0"));
     assert_eq!((told["unique"].as_bool(), told["blanks"].as_u64()), (Some(true), Some(51)));
-    assert_eq!(told["violated"].as_array().unwrap().len(), 6);
+    let (k, rounds) = (told["iterations"].as_u64().unwrap(), told["rounds"].as_u64().unwrap());
+    assert_eq!((told["violated"].as_array().unwrap().len() as u64, k), (k, 6 * rounds));
     assert_eq!(told["board"].as_str().unwrap().len(), 81);
     let solved = told["board"] == told["solution"];
     assert_eq!(told["solved"].as_bool(), Some(solved));
@@ -56,6 +57,23 @@ fn the_board_fills_in_over_the_iterations() {
     assert!(lines[1].starts_with("5 3 . | . 7 . | . . ."), "{text}");
     assert!(lines.iter().any(|l| l.starts_with("answer  ")), "{text}");
     assert!(lines.iter().all(|l| l.chars().count() <= 100 && !l.contains('\x1b')), "{text}");
+}
+
+#[test]
+fn agents_commit_in_rounds_until_the_board_is_complete() {
+    let here = Path::new(".");
+    let hard = "solve sudoku --kind minimal --seed 5 --iterations 50";
+    let at_once = json(here, &format!("{hard} --rounds 1"));
+    assert_eq!((at_once["rounds"].as_u64(), at_once["iterations"].as_u64()), (Some(1), Some(50)));
+    assert_eq!(at_once["valid"].as_bool(), Some(false), "a board that one round does not complete");
+    let told = json(here, &format!("{hard} --rounds 12"));
+    let rounds = told["rounds"].as_u64().unwrap();
+    assert!((2..=12).contains(&rounds) && told["iterations"].as_u64() == Some(50 * rounds));
+    assert!(rounds == 12 || told["valid"].as_bool() == Some(true));
+    let text = ok(here, &format!("{hard} --rounds 12"));
+    assert!(text.contains(&format!("{} in {rounds} rounds", 50 * rounds)), "{text}");
+    let maze = fails(here, "eval --weights builtin:maze --data x.npz --rounds 2");
+    assert!(maze.contains("--rounds"), "{maze}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::tasks::{Source, fresh_seed};
 const EXAMPLES: &str = "\
 Examples:
   sheaf solve sudoku                                a fresh puzzle
-  sheaf solve sudoku --kind minimal --seed 5        a hard one, the same each time
+  sheaf solve sudoku --kind minimal --seed 6        a hard one, the same each time
   sheaf solve sudoku --kind minimal --rounds 1      what the agents say at once, without committing
   sheaf solve sudoku PUZZLE                         your own, 81 cells in one word
   sheaf solve sudoku board.txt --animate            one in a file, iteration by iteration
@@ -63,7 +63,7 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Run exactly so many iterations, in each round, instead of stopping when the agents have settled
+    /// Run exactly so many iterations in each round instead of stopping when the agents have settled on a complete board
     #[arg(long, value_name = "K", value_parser = positive)]
     pub iterations: Option<usize>,
     /// Rounds of negotiation, at most; the experiment's number if not given. After each the agents commit to the cells
@@ -97,7 +97,7 @@ pub struct Solve {
 struct Negotiated {
     trace: SudokuTrace<f32>,
     rounds: usize,
-    /// Whether every round came to rest.
+    /// Whether every round came to rest; where nobody said how long it takes, on a complete board.
     settled: bool,
 }
 
@@ -187,13 +187,15 @@ impl Solve {
         for left in (0..self.rounds.unwrap_or(experiment.iterations.rounds)).rev() {
             let mut trace = model.trace(params, &board, limit);
             let settled = settled_after(&trace.z, model.state_len(), Settling::default());
-            if self.iterations.is_none() {
-                trace.truncate(settled.unwrap_or(limit));
-            }
-            let reading = Reading::of(&trace.logits[trace.logits.len() - VIEWS * CLASSES..]);
+            let read = |k: usize| Reading::of(&trace.logits[(k - 1) * VIEWS * CLASSES..][..VIEWS * CLASSES]);
+            // Who has settled on a board that is not complete may still move, if slowly.
+            let done = settled.filter(|&k| self.iterations.is_none() && read(k).completes(&board));
+            let end = done.unwrap_or(limit);
+            let reading = read(end);
+            trace.truncate(end);
             all.trace.append(trace);
             all.rounds += 1;
-            all.settled &= settled.is_some();
+            all.settled &= if self.iterations.is_some() { settled.is_some() } else { done.is_some() };
             if reading.completes(&board) {
                 break;
             }

@@ -136,7 +136,7 @@ impl Story<'_> {
         match (self.asked, self.settled) {
             (true, _) => format!("{k}, as asked"),
             (false, true) => format!("{k}, then settled"),
-            (false, false) => format!("{k}, the limit; not settled"),
+            (false, false) => format!("{k}, the limit"),
         }
     }
 
