@@ -387,3 +387,6 @@ impl<T: Real> Back<T> {
         self.exps.ensure(boards * VIEWS * CLASSES);
     }
 }
+
+#[cfg(test)]
+mod frozen_tests;
