@@ -25,14 +25,19 @@ pub struct Score {
     pub blanks: usize,
 }
 
+/// Whether a prediction keeps the givens and completes every unit.
+pub fn completes(puzzle: &Grid, predicted: &Grid) -> bool {
+    let kept = puzzle.iter().zip(predicted).all(|(&given, &p)| given == BLANK || given == p);
+    kept && is_complete(predicted)
+}
+
 /// Judges a prediction.
 pub fn score(puzzle: &Grid, solution: &Grid, predicted: &Grid) -> Score {
     let cells = || puzzle.iter().zip(solution.iter().zip(predicted));
     let right_cells = cells().filter(|(_, (s, p))| s == p).count();
-    let kept = cells().all(|(&given, (_, &p))| given == BLANK || given == p);
     Score {
         solved: right_cells == puzzle.len(),
-        valid: kept && is_complete(predicted),
+        valid: completes(puzzle, predicted),
         right_cells,
         right_blanks: cells().filter(|&(&given, (s, p))| given == BLANK && s == p).count(),
         blanks: cells().filter(|&(&given, _)| given == BLANK).count(),

@@ -6,7 +6,7 @@
 
 use sheaf_admm::Real;
 
-use super::solver::is_complete;
+use super::metrics::completes;
 use super::views::{argmax, reassemble};
 use super::{BLANK, CELLS, CLASSES, Grid};
 
@@ -38,8 +38,7 @@ impl Reading {
 
     /// Whether it keeps the givens of a board and completes every unit.
     pub fn completes(&self, board: &Grid) -> bool {
-        let kept = board.iter().zip(&self.predicted).all(|(&given, &p)| given == BLANK || given == p);
-        kept && is_complete(&self.predicted)
+        completes(board, &self.predicted)
     }
 
     /// Turns the surest blanks of a board into givens, so many that the others last for `rounds_left` rounds more.
