@@ -293,6 +293,7 @@ Examples:
   sheaf export --weights runs/maze/checkpoints/step-00030000.safetensors --out maze.safetensors
   sheaf export --weights maze.safetensors --half --out small.safetensors
   sheaf export --weights a.safetensors --mix b.safetensors --share 0.3 --out between.safetensors
+  sheaf export --weights builtin:mnist --set model.cg_steps=8 --out more-steps.safetensors
 
 From a checkpoint the running average is taken, as in best.safetensors and final.safetensors.";
 
@@ -308,6 +309,9 @@ pub struct ExportArgs {
     /// How much of the mean is that of --mix, from 0 to 1
     #[arg(long, value_name = "SHARE", requires = "mix", default_value_t = 0.5)]
     pub share: f64,
+    /// Change a key of the experiment in the file, where the parameters stay the same; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Store 16 bits a number: half the size, about three decimal digits
     #[arg(long)]
     pub half: bool,

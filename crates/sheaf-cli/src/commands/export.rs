@@ -1,4 +1,5 @@
-//! `sheaf export`: the weights of a checkpoint or a weights file as a file of their own, in 32 or 16 bits; or a mean of two.
+//! `sheaf export`: the weights of a checkpoint or a weights file as a file of their own, in 32 or 16 bits; or a mean of two;
+//! with keys of their experiment changed, if asked.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::{Precision, WeightsFile, WeightsMeta, save_weights};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use super::{Ending, Job, check_out};
+use super::{Ending, Job, check_out, check_set};
 use crate::args::ExportArgs;
 use crate::report::{Report, count};
 use crate::tasks::Source;
@@ -17,6 +18,7 @@ use crate::tasks::Source;
 pub struct Export {
     weights: Source,
     mix: Option<Mix>,
+    overrides: Vec<String>,
     half: bool,
     out: PathBuf,
 }
@@ -35,10 +37,12 @@ impl Export {
         if !(0.0..=1.0).contains(&args.share) {
             return Err(Error::new(ErrorKind::OutOfRange, "--share", "a number from 0 to 1", args.share));
         }
+        check_set(&args.set, "model.cg_steps=8")?;
         let share = args.share;
         let mix =
             args.mix.map(|text| Source::parse(&text).map(|weights| Mix { weights, share })).transpose()?;
-        Ok(Self { weights: Source::parse(&args.weights)?, mix, half: args.half, out: args.out })
+        let weights = Source::parse(&args.weights)?;
+        Ok(Self { weights, mix, overrides: args.set, half: args.half, out: args.out })
     }
 }
 
@@ -55,6 +59,13 @@ impl Job for Export {
             about.record = mix.move_towards(&mut params, &layout, &weights, &other)?;
             report.value("share", mix.share);
         }
+        if !self.overrides.is_empty() {
+            let place = format!("configuration in {}", weights.tensors().place());
+            let (config, changed) = task.change(&place, &about.config, &self.overrides)?;
+            weights.params(&changed)?; // refuses keys that change the parameters
+            about.config = config;
+            about.record = noted(&about.record, &self.overrides);
+        }
         let precision = if self.half { Precision::F16 } else { Precision::F32 };
         save_weights(&self.out, &layout, &params, &about, precision)?;
         let bits = if self.half { 16 } else { 32 };
@@ -62,6 +73,12 @@ impl Job for Export {
         report.add("parameters", "weights", params.len(), text).value("bits", bits).written(&self.out);
         Ok(report.into())
     }
+}
+
+/// The record with a note of the keys that were changed after training.
+fn noted(record: &str, overrides: &[String]) -> String {
+    let record: Value = serde_json::from_str(record).unwrap_or(Value::Null);
+    json!({ "weights": "keys changed after training", "set": overrides, "of": record }).to_string()
 }
 
 impl Mix {

@@ -58,6 +58,14 @@ fn use_threads(threads: Option<usize>) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Unsupported, "--threads", "threads the system can start", e))
 }
 
+/// Checks that every `--set` has the form of one.
+pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
+    overrides.iter().find(|text| !text.contains('=')).map_or(Ok(()), |bad| {
+        Err(Error::new(ErrorKind::Malformed, format!("--set {bad}"), "key=value", "no `=`")
+            .hint(format!("for example --set {example}")))
+    })
+}
+
 /// Checks early, before hours of work, that a file can be written where it is wanted.
 ///
 /// Files are written beside their place and renamed into it. A device must not be replaced by a file like that.

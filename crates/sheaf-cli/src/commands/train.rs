@@ -11,7 +11,7 @@ use sheaf_admm::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver,
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::config::RESUME_MAY_CHANGE;
 
-use super::{Ending, Job, use_threads};
+use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
 use crate::errors::Exit;
 use crate::progress::{Bar, say};
@@ -33,10 +33,7 @@ impl Train {
     /// Checks what was typed.
     pub fn check(args: TrainArgs) -> Result<Self> {
         let mut overrides = args.set;
-        if let Some(bad) = overrides.iter().find(|text| !text.contains('=')) {
-            return Err(Error::new(ErrorKind::Malformed, format!("--set {bad}"), "key=value", "no `=`")
-                .hint("for example --set train.steps=1000"));
-        }
+        check_set(&overrides, "train.steps=1000")?;
         overrides.extend(args.seed.map(|seed| format!("train.seed={seed}")));
         overrides.extend(args.on_nan.map(|choice| {
             format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })

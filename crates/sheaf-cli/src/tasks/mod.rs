@@ -34,6 +34,9 @@ pub trait Task: Sync {
     /// A run of the experiment `text`, which errors call `place`.
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared>;
 
+    /// The experiment `text`, which errors call `place`, with keys changed, and the parameters its model has.
+    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)>;
+
     /// How well weights solve the samples of a file.
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report>;
 

@@ -92,6 +92,43 @@ fn data_train_resume_eval_trace_inspect_import() {
 }
 
 #[test]
+fn exported_weights_keep_a_changed_key_and_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    json(
+        here,
+        "export --weights builtin:mnist --set model.cg_steps=8 --set model.alpha=0.5 --out w.safetensors",
+    );
+    let changed = WeightsFile::read(&here.join("w.safetensors")).unwrap();
+    assert!(
+        changed.about().config.contains("cg_steps = 8\n") && changed.about().config.contains("alpha = 0.5\n")
+    );
+    let record: serde_json::Value = serde_json::from_str(&changed.about().record).unwrap();
+    assert_eq!(record["set"], serde_json::json!(["model.cg_steps=8", "model.alpha=0.5"]));
+    json(here, "export --weights builtin:mnist --out same.safetensors");
+    let same = WeightsFile::read(&here.join("same.safetensors")).unwrap();
+    assert_eq!(changed.params(&changed.layout()).unwrap(), same.params(&same.layout()).unwrap());
+    assert_eq!(record["of"], serde_json::from_str::<serde_json::Value>(&same.about().record).unwrap());
+    assert!(ok(here, "inspect w.safetensors").contains("set: model.cg_steps=8"));
+}
+
+#[test]
+fn exported_weights_must_fit_the_changed_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, named) in [
+        ("model.d_v=16", "encoder"),      // other parameters
+        ("model.cg_stepz=8", "cg_steps"), // no such key
+        ("model.cg_steps=-1", "cg_steps"),
+        ("model.cg_steps", "no `=`"),
+    ] {
+        let said =
+            fails(dir.path(), &format!("export --weights builtin:maze --set {set} --out w.safetensors"));
+        assert!(said.contains(named), "{set}: {said}");
+        assert!(!dir.path().join("w.safetensors").exists());
+    }
+}
+
+#[test]
 fn weights_of_another_model_have_no_mean() {
     let dir = tempfile::tempdir().unwrap();
     let said = fails(dir.path(), "export --weights builtin:maze --mix builtin:mnist --out m.safetensors");

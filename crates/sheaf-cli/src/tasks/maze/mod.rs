@@ -9,6 +9,7 @@ mod story;
 use std::path::Path;
 
 use sheaf_admm::Result;
+use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::WeightsFile;
 use sheaf_tasks::config::strict;
 use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
@@ -38,6 +39,11 @@ impl Task for Maze {
         let options = experiment.train.options()?;
         let seed = experiment.train.seed;
         Ok(Prepared { model: Box::new(MazeTask::new(experiment)?), config, options, seed })
+    }
+
+    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
+        let experiment: MazeExperiment = strict::parse(place, text, overrides)?;
+        Ok((strict::to_toml(&experiment)?, MazeModel::new(experiment.model)?.layout().clone()))
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {

@@ -8,8 +8,10 @@ mod story;
 
 use std::path::Path;
 
+use sheaf_admm::params::ParamLayout;
 use sheaf_admm::train::WeightsFile;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::baselines::cnn::CnnModel;
 use sheaf_tasks::baselines::cnn::experiment::{self as cnn, CnnExperiment, CnnTask, CnnWeights};
 use sheaf_tasks::config::strict;
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
@@ -42,6 +44,11 @@ impl Task for Mnist {
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
         Ok(Prepared { model: Box::new(MnistTask::new(experiment)?), config, options, seed })
+    }
+
+    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
+        let experiment: MnistExperiment = strict::parse(place, text, overrides)?;
+        Ok((strict::to_toml(&experiment)?, MnistModel::new(experiment.model)?.layout().clone()))
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
@@ -82,6 +89,11 @@ impl Task for MnistCnn {
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
         Ok(Prepared { model: Box::new(CnnTask::new(experiment)?), config, options, seed })
+    }
+
+    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
+        let experiment: CnnExperiment = strict::parse(place, text, overrides)?;
+        Ok((strict::to_toml(&experiment)?, CnnModel::new(experiment.model)?.layout().clone()))
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
