@@ -58,12 +58,22 @@ fn use_threads(threads: Option<usize>) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Unsupported, "--threads", "threads the system can start", e))
 }
 
-/// Checks that every `--set` has the form of one.
+/// Checks that every `--set` has the form of one and leaves the task alone.
 pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
-    overrides.iter().find(|text| !text.contains('=')).map_or(Ok(()), |bad| {
-        Err(Error::new(ErrorKind::Malformed, format!("--set {bad}"), "key=value", "no `=`")
-            .hint(format!("for example --set {example}")))
-    })
+    for text in overrides {
+        let wrong = |kind, want, got| {
+            let hint = format!("for example --set {example}");
+            Err(Error::new(kind, format!("--set {text}"), want, got).hint(hint))
+        };
+        match text.split_once('=') {
+            None => return wrong(ErrorKind::Malformed, "key=value", "no `=`"),
+            Some((key, _)) if key.trim() == "task" => {
+                return wrong(ErrorKind::Unsupported, "a key of the same task", "another task");
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks early, before hours of work, that a file can be written where it is wanted.

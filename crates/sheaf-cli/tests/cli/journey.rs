@@ -120,6 +120,7 @@ fn exported_weights_must_fit_the_changed_keys() {
         ("model.cg_stepz=8", "cg_steps"), // no such key
         ("model.cg_steps=-1", "cg_steps"),
         ("model.cg_steps", "no `=`"),
+        ("task=sudoku", "a key of the same task"),
     ] {
         let said =
             fails(dir.path(), &format!("export --weights builtin:maze --set {set} --out w.safetensors"));
