@@ -106,7 +106,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Checks that `got` items are there where `expected` are needed.
-pub(crate) fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
+pub fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
     if expected == got {
         Ok(())
     } else {
@@ -115,7 +115,7 @@ pub(crate) fn check_len(place: &str, expected: usize, got: usize) -> Result<()> 
 }
 
 /// Checks that a number is finite and positive.
-pub(crate) fn check_positive(place: &str, value: f64) -> Result<()> {
+pub fn check_positive(place: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
         Ok(())
     } else {
@@ -124,7 +124,7 @@ pub(crate) fn check_positive(place: &str, value: f64) -> Result<()> {
 }
 
 /// Checks that every number of a slice is finite; names the first that is not.
-pub(crate) fn check_finite<T: crate::Real>(place: &str, values: &[T]) -> Result<()> {
+pub fn check_finite<T: crate::Real>(place: &str, values: &[T]) -> Result<()> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
         Some(i) => {

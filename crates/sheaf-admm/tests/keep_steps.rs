@@ -2,14 +2,14 @@
 
 use sheaf_admm::Result;
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
-use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty};
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Descent, REFRESH, Stop, ZUpdate};
+use sheaf_testkit::TestRng;
 
 const K: usize = 5;
 
-fn draw(len: usize, stream: &mut Stream) -> Vec<f64> {
+fn draw(len: usize, stream: &mut TestRng) -> Vec<f64> {
     (0..len).map(|_| stream.normal()).collect()
 }
 
@@ -22,7 +22,7 @@ fn gradients(
     ws: &mut Workspace<f64>,
 ) -> Result<Vec<f64>> {
     let sheaf = Sheaf::uniform(&AgentGraph::grid(3, 4, Connectivity::Eight)?, 4, 2)?;
-    let (n, stream) = (sheaf.state_len(), &mut Stream::new(3, "a problem", 0, 0));
+    let (n, stream) = (sheaf.state_len(), &mut TestRng::new(3));
     let stacks: Vec<f64> = draw(sheaf.stack_len(), stream).iter().map(|f| 0.4 * f).collect();
     let diag: Vec<f64> = draw(n, stream).iter().map(|d| 0.5 + d.abs()).collect();
     let (q, h) = (draw(n, stream), draw(n, stream));

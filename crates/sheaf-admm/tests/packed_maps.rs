@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
-use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{
     AgentGraph, Connectivity, LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf, SheafOp,
     ViewGroups, pack_base, pack_view, unpack_grad,
@@ -10,6 +9,7 @@ use sheaf_admm::sheaf::{
 use sheaf_admm::x_update::{Objective, ObjectiveGrad, Penalty, Tether};
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
+use sheaf_testkit::TestRng;
 use sheaf_testkit::{CountingAllocator, allocations};
 
 #[global_allocator]
@@ -32,7 +32,7 @@ impl Case {
     fn new(size: (usize, usize), d: (usize, usize), rank: usize, views: usize, seed: u64) -> Self {
         let graph = AgentGraph::grid(size.0, size.1, Connectivity::Eight).unwrap();
         let sheaf = Sheaf::uniform(&graph, d.0, d.1).unwrap();
-        let stream = &mut Stream::new(seed, "packed maps", 0, 0);
+        let stream = &mut TestRng::new(seed);
         let index: Vec<u32> = (0..sheaf.agents()).map(|_| stream.below(views) as u32).collect();
         let mut draw = |len: usize| (0..len).map(|_| stream.normal()).collect::<Vec<f64>>();
         let (base, a, b) = (draw(d.1 * d.0), draw(views * 8 * d.1 * rank), draw(views * 8 * d.0 * rank));
@@ -212,7 +212,7 @@ fn check(case: &Case, seed: u64) {
     let sheaf = &case.sheaf;
     let (n, m, terms) = (sheaf.state_len(), sheaf.row_len(), 3);
     let ops = [case.plain(), case.packed()].map(|maps| SheafOp::new(sheaf, maps).unwrap());
-    let stream = &mut Stream::new(seed, "packed maps, vectors", 0, 0);
+    let stream = &mut TestRng::new(seed);
     let states: Vec<f64> = (0..terms * n).map(|_| stream.normal()).collect();
     let rows: Vec<f64> = (0..terms * m).map(|_| stream.normal()).collect();
     // Only differences along edges are ever lifted or multiplied: slots without an edge and padding are 0.
@@ -309,7 +309,7 @@ fn slices_of_other_sizes_are_neither_packed_nor_unpacked() {
         let done = unpack_grad(shape, &view, &d_stack, 1.0, &mut d_base, &mut d_a, &mut d_b);
         assert_eq!(done.is_ok(), wrong == 5, "{wrong}");
     }
-    let narrow = sheaf_admm::linalg::low_rank::LowRankShape { ld: 0, ..shape };
+    let narrow = sheaf_kernels::low_rank::LowRankShape { ld: 0, ..shape };
     assert!(unpack_grad(narrow, &view, &[], 1.0, &mut base, &mut [], &mut []).is_err());
 }
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::Value;
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::io_error;
 
 /// What a command found out.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,9 @@
 //! Tells CPU time, the best of some rounds, because other work on the machine disturbs the clock on the wall.
 
 use sheaf_admm::admm::{Adjoint, Mode, Options};
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::stack::order_by_view;
 use sheaf_admm::sheaf::{Maps, MapsGrad, SheafOp};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::stack::order_by_view;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::model::{Batch, Board, Horizon, MazeModel, Sample};

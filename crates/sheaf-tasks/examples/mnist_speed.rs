@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use sheaf_admm::admm::{Adjoint, Mode, Options};
-use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::sheaf::{Maps, MapsGrad, PackedLowRank, SheafOp, ViewGroups};
+use sheaf_kernels::aligned::AlignedVec;
 use sheaf_tasks::baselines::cnn::{CnnBatch, CnnConfig, CnnModel};
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::evaluate::{EvalOptions, evaluate};
@@ -57,7 +57,7 @@ fn main() {
     let model = MnistModel::new(MnistConfig::default()).expect("the published model");
     let mut params: Vec<f32> = model.init(42);
     // B starts at 0; noise makes the maps differ, as they do after training.
-    let mut stream = sheaf_admm::rng::Stream::new(1, "noise on parameters", 0, 0);
+    let mut stream = sheaf_learn::rng::Stream::new(1, "noise on parameters", 0, 0);
     params.iter_mut().for_each(|p| *p += (0.02 * stream.normal()) as f32);
     let board = model.board(set.height, set.width).expect("a board");
     let mut images = vec![0f32; set.images.len()];

@@ -1,7 +1,6 @@
 //! Maze, MNIST and Sudoku as sheaves of agents; the same four files for each task: data, views, model, metrics.
 
 pub mod baselines;
-pub mod config;
 pub mod maze;
 pub mod mnist;
 pub mod npz;

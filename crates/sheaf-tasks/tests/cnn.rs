@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use sheaf_admm::rng::Stream;
-use sheaf_admm::train::{AdamW, Trainable};
+use sheaf_learn::config::strict;
+use sheaf_learn::rng::Stream;
+use sheaf_learn::train::{AdamW, Trainable};
 use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask};
 use sheaf_tasks::baselines::cnn::{CnnBatch, CnnClassifier, CnnConfig, CnnModel, Net};
-use sheaf_tasks::config::strict;
 use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::evaluate::{Classifier, EvalOptions, evaluate_with};
 use sheaf_tasks::mnist::shifts::Shift;

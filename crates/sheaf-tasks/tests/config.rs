@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::ErrorKind;
-use sheaf_admm::train::{Decay, OnNan};
+use sheaf_learn::config::strict::{self, StrictConfig};
+use sheaf_learn::config::{DecayKind, OnNanKind, TrainSection};
+use sheaf_learn::train::{Decay, OnNan};
 use sheaf_tasks::baselines::cnn::experiment::CnnExperiment;
-use sheaf_tasks::config::strict::{self, StrictConfig};
-use sheaf_tasks::config::{DecayKind, OnNanKind, TrainSection};
 use sheaf_tasks::maze::experiment::MazeExperiment;
 use sheaf_tasks::maze::model::MazeModel;
 use sheaf_tasks::mnist::experiment::MnistExperiment;

@@ -2,7 +2,7 @@
 #![cfg(feature = "goldens")]
 
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
+use sheaf_learn::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
 use sheaf_tasks::maze::model::{Batch, Horizon, MazeConfig, MazeModel};
 use sheaf_testkit::golden::Golden;
 

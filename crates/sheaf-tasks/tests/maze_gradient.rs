@@ -36,7 +36,7 @@ fn the_gradient_of_every_variant_meets_finite_differences() {
         let board = model.board(7, 7).unwrap();
         let params: Vec<f64> = model.init(5);
         // Away from the kinks at zero heads and zero low-rank factors.
-        let stream = &mut sheaf_admm::rng::Stream::new(9, "noise of a test", 0, 0);
+        let stream = &mut sheaf_learn::rng::Stream::new(9, "noise of a test", 0, 0);
         let params: Vec<f64> = params.iter().map(|p| p + 0.05 * stream.normal()).collect();
         let mut batch = Batch::<f64>::default();
         let mut run = |params: &[f64], grad: &mut [f64]| {

@@ -1,6 +1,6 @@
 //! Views as agents see them, each distinct one once.
 
-use sheaf_admm::rng::Stream;
+use sheaf_learn::rng::Stream;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::views::{DistinctViews, ViewGrid, one_hot, unpack};

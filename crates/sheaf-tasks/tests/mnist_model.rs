@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::train::Trainable;
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::rng::Stream;
+use sheaf_learn::train::Trainable;
 use sheaf_tasks::mnist::batches::{Epochs, Pictures};
 use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::evaluate::{EvalOptions, EvalReport, evaluate};
@@ -153,7 +153,7 @@ fn training_learns_to_tell_bars_apart() {
     let before = task.evaluate(&params).unwrap()[0].1;
     for step in 0..120 {
         task.loss_and_grad(&params, 7, step, &mut grad).unwrap();
-        let adamw = sheaf_admm::train::AdamW::default();
+        let adamw = sheaf_learn::train::AdamW::default();
         adamw.update(3e-3, step + 1, &grad, &mut params, &mut m, &mut v).unwrap();
     }
     let metrics = task.evaluate(&params).unwrap();

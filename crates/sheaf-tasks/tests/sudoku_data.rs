@@ -1,7 +1,7 @@
 //! Puzzles as drawn and as solved: unique where promised, distributed as published, the same for the same seed.
 
 use proptest::prelude::*;
-use sheaf_admm::rng::Stream;
+use sheaf_learn::rng::Stream;
 use sheaf_tasks::maze::symmetry::Symmetry;
 use sheaf_tasks::sudoku::augment::{Shuffles, Transform, canonical_key};
 use sheaf_tasks::sudoku::data::blanks;

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use sheaf_admm::ErrorKind;
-use sheaf_admm::train::Trainable;
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::train::Trainable;
 use sheaf_tasks::sudoku::augment::canonical_key;
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::evaluate::{EvalOptions, Settling, answer, evaluate};

@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::step::Before;
 use super::{Problem, Workspace};
 use crate::error::{check_len, check_positive};
-use crate::linalg::vector::{axpy, norm};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
 use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{axpy, norm};
 
 /// How far back gradients flow. A choice apart from the solver.
 #[derive(Clone, Copy, Debug, PartialEq)]

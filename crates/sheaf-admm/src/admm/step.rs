@@ -1,10 +1,10 @@
 //! One iteration, in the paper's order and letters, and its reverse.
 
 use super::{Gradients, Problem, Workspace};
-use crate::linalg::vector::{reverse_dual, sub};
 use crate::x_update::Penalty;
 use crate::z_update::{ConsensusGrad, InnerReport};
 use crate::{Real, Result};
+use sheaf_kernels::vector::{reverse_dual, sub};
 
 impl<T: Real> Problem<'_, T> {
     /// x, then z, then u: iteration `k`. Leaves the previous z in `ws.z_next`.

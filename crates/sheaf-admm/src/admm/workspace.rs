@@ -1,8 +1,8 @@
 //! All memory of a solve, taken once.
 
 use super::Problem;
-use crate::linalg::aligned::AlignedVec;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
 
 /// What a workspace is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

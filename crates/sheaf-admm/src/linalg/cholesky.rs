@@ -9,9 +9,9 @@
 //! | A, overwritten by L | `[n, n]`, row-major; the part above the diagonal is neither read nor written |
 //! | b, overwritten by x | `[n]` |
 
-use super::reduce;
-use super::simd::kernel;
 use crate::{Error, ErrorKind, Real};
+use sheaf_kernels::reduce;
+use sheaf_kernels::simd::kernel;
 
 /// The pivot at which a factorisation stopped: the matrix is not positive definite.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,12 +100,12 @@ fn short_dot<T: Real>(a: &[T], b: &[T]) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linalg::simd::Level;
-    use crate::rng::Stream;
+    use sheaf_kernels::simd::Level;
+    use sheaf_testkit::TestRng;
 
     /// M Mᵀ + 0.1 I with the part above the diagonal replaced by NaN: it must not be read.
     fn lower(n: usize) -> (Vec<f64>, Vec<f64>) {
-        let mut stream = Stream::new(n as u64, "cholesky", 0, 0);
+        let mut stream = TestRng::new(n as u64);
         let m: Vec<f64> = (0..n * n).map(|_| stream.normal()).collect();
         let mut full = vec![0.0; n * n];
         for i in 0..n {

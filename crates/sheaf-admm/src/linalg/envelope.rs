@@ -11,8 +11,8 @@
 //! equation is left out. For a right side in the range of A what remains is still a solution of the whole system.
 
 use super::ordering::reverse_cuthill_mckee;
-use super::vector::{axpy, dot};
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{axpy, dot};
 
 /// Where the entries of a symmetric block matrix and of its factor are.
 #[derive(Clone, Debug, PartialEq, Eq)]

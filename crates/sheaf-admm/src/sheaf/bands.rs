@@ -17,8 +17,8 @@
 use std::ops::Range;
 
 use crate::Real;
-use crate::linalg::exchange::{Partners, SlotRows};
-use crate::linalg::stack::{BAND, LiftBand, Table};
+use sheaf_kernels::exchange::{Partners, SlotRows};
+use sheaf_kernels::stack::{BAND, LiftBand, Table};
 
 /// Bands of rows that always fit the second-level cache beside the stacks (a band of the maze is 24 kB).
 const WINDOW: usize = 16;

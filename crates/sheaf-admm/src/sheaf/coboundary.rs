@@ -9,7 +9,7 @@ use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
 use crate::Real;
-use crate::linalg::vector::{dot, scale_shift};
+use sheaf_kernels::vector::{dot, scale_shift};
 
 /// The products of a sheaf with maps that fit it, on vectors whose lengths were checked before.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@
 
 use super::{PackedLowRank, Sheaf, Uniform};
 use crate::error::{check_finite, check_len};
-use crate::linalg::gemm::{Mat, gemm};
-use crate::linalg::stack::{BAND, Table};
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_kernels::stack::{BAND, Table};
 
 /// Low-rank maps on a shared base.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,10 @@ pub enum Maps<'a, T> {
         /// Which stack each agent uses.
         index: &'a [u32], // [agents]
         /// A permutation of the agents that puts equal views of a band side by side, for speed
-        /// ([`order_by_view`](crate::linalg::stack::order_by_view)); empty for the natural order.
+        /// ([`order_by_view`](sheaf_kernels::stack::order_by_view)); empty for the natural order.
         order: &'a [u32], // [agents] or []
         /// The stacks once more, as a faster kernel reads them ([`Sheaf::tile_len`],
-        /// [`tile_stacks`](crate::linalg::tiles::tile_stacks)); or empty.
+        /// [`tile_stacks`](sheaf_kernels::tiles::tile_stacks)); or empty.
         tiles: &'a [T], // [views, tile_len] or []
     },
     /// Agent i's stack `[d_v(i), ld(i)]` starts at [`Sheaf::stack_offsets`]`[i]`.
@@ -227,7 +227,7 @@ pub(super) fn count_views(len: usize, one: usize) -> Option<usize> {
     len.checked_div(one)
 }
 
-/// An order names every place of its band, as [`order_by_view`](crate::linalg::stack::order_by_view) makes it.
+/// An order names every place of its band, as [`order_by_view`](sheaf_kernels::stack::order_by_view) makes it.
 fn check_order(order: &[u32], agents: usize) -> Result<()> {
     check_len("order of agents", agents, order.len())?;
     match order.iter().enumerate().find(|&(k, &a)| a as usize >= agents || a as usize / BAND != k / BAND) {

@@ -6,9 +6,9 @@
 use super::maps::{LowRank, Maps, each_agent, table, valid_uniform};
 use super::{Sheaf, Uniform};
 use crate::error::check_len;
-use crate::linalg::gemm::{Mat, gemm};
-use crate::linalg::low_rank::PairTape;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_kernels::low_rank::PairTape;
 
 /// Gradients of [`LowRank`], all added to.
 #[derive(Debug)]

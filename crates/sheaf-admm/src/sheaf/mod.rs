@@ -15,7 +15,6 @@ mod coboundary;
 mod compose;
 mod graph;
 pub mod grid;
-pub mod init;
 mod maps;
 mod maps_grad;
 mod operator;
@@ -30,9 +29,9 @@ pub use maps_grad::{LowRankGrad, MapsGrad};
 pub use operator::SheafOp;
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
 
-use crate::linalg::exchange::{Partners, SlotRows};
-use crate::linalg::tiles::tile_len;
 use crate::{Error, ErrorKind, Result};
+use sheaf_kernels::exchange::{Partners, SlotRows};
+use sheaf_kernels::tiles::tile_len;
 
 /// Row blocks of agents start at multiples of this many numbers, so that f32 stacks are whole cache lines.
 pub const ROW_PAD: usize = 16;
@@ -243,7 +242,7 @@ impl Sheaf {
         Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
     }
 
-    /// Numbers of one stack by [tiles](crate::linalg::tiles); 0 where the shape has none.
+    /// Numbers of one stack by [tiles](sheaf_kernels::tiles); 0 where the shape has none.
     pub fn tile_len(&self) -> usize {
         match (self.uniform, self.partners()) {
             (Some(u), Some((rows, _))) => tile_len(u.d_v, rows),

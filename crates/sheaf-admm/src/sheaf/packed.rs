@@ -1,4 +1,4 @@
-//! Low-rank maps on one base, packed for the kernels of [`linalg::low_rank`](crate::linalg::low_rank).
+//! Low-rank maps on one base, packed for the kernels of [`linalg::low_rank`](sheaf_kernels::low_rank).
 //!
 //! F\[s\] = R + factor·A\[s\]·B\[s\]ᵀ. Packing puts the numbers of a view in the order the products read them and takes
 //! the factor into A; it is done once per batch and distinct view. The gradient of the maps is collected as dense
@@ -20,9 +20,9 @@
 use super::Sheaf;
 use super::maps::{check_index, count_views, need_uniform, valid_uniform};
 use crate::error::check_len;
-use crate::linalg::low_rank::{self, Grouped, LowRankShape, PairTape};
-use crate::linalg::simd::{fma, kernel};
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::low_rank::{self, Grouped, LowRankShape, PairTape};
+use sheaf_kernels::simd::{fma, kernel};
 
 /// Which view each agent of a sample has; kept from sample to sample, so that it allocates once.
 #[derive(Clone, Debug, Default)]

@@ -27,8 +27,8 @@ use super::agents::Agents;
 use super::coefficient::{Coefficient, check_box, check_weights};
 use super::penalty::Penalty;
 use crate::error::{check_finite, check_len};
-use crate::linalg::diagonal_prox::{self as kernels, CoefVjp, Coefs, Fused, FusedVjp, Prox, ProxVjp, RhoVjp};
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::diagonal_prox::{self as kernels, CoefVjp, Coefs, Fused, FusedVjp, Prox, ProxVjp, RhoVjp};
 
 /// The parameters of the diagonal family.
 #[derive(Clone, Copy, Debug)]

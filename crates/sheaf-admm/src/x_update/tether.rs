@@ -20,8 +20,8 @@
 use super::agents::Agents;
 use super::penalty::Penalty;
 use crate::error::{check_finite, check_len};
-use crate::linalg::diagonal_prox::gap_dot;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::diagonal_prox::gap_dot;
 
 /// The parameters of the tether.
 #[derive(Clone, Copy, Debug)]

@@ -29,10 +29,10 @@ use std::ops::Range;
 use super::cg_work::{Keep, Places, Work};
 use super::{Agreement, InnerReport, Stop};
 use crate::error::check_positive;
-use crate::linalg::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
 
 /// Where the iteration starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

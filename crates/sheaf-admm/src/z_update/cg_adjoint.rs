@@ -26,10 +26,10 @@ use super::cg::{Cg, System};
 use super::cg_steps::{Layout, Steps};
 use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad, InnerReport};
-use crate::linalg::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
 use crate::sheaf::{Given, MapsGrad, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
+use sheaf_kernels::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).

@@ -7,8 +7,8 @@ use super::cg::{CgStart, REFRESH, System, multiply_into};
 use super::cg_work::Work;
 use super::{Agreement, ConsensusGrad};
 use crate::Real;
-use crate::linalg::vector::{add, axpy, dot, scale_into, sub};
 use crate::sheaf::Made;
+use sheaf_kernels::vector::{add, axpy, dot, scale_into, sub};
 
 impl<T: Real> System<'_, '_, T> {
     /// x = start, r = b − A·start. In every case one Laplacian suffices, or none where it was carried: the parts of b and

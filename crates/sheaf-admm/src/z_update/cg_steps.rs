@@ -13,8 +13,8 @@ use std::ops::Range;
 use super::cg::Cg;
 use super::cg_work::{Places, Scalars};
 use crate::Real;
-use crate::linalg::low_rank::PairTape;
 use crate::sheaf::{SheafOp, pad};
+use sheaf_kernels::low_rank::PairTape;
 
 /// How the blocks lie.
 #[derive(Clone, Copy)]

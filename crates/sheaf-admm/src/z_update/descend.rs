@@ -17,8 +17,8 @@
 
 use super::{InnerReport, Stop};
 use crate::error::check_positive;
-use crate::linalg::vector::{axpy, dot, norm};
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{axpy, dot, norm};
 
 /// An energy, by its slope.
 pub(super) trait Slope<T> {

@@ -14,7 +14,7 @@ use super::edge_system::EdgeSystem;
 use super::{InnerReport, Stop};
 use crate::Real;
 use crate::linalg::scratch::Scratch;
-use crate::linalg::vector::{add, axpy, cg_update, dot, norm, xpby};
+use sheaf_kernels::vector::{add, axpy, cg_update, dot, norm, xpby};
 
 /// Scalars kept of a step: a, b, c, c', s.
 const SCALARS: usize = 5;

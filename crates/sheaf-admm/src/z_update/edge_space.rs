@@ -37,10 +37,10 @@ use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport, Stop};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
-use crate::linalg::vector::{add, axpy, dot};
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{add, axpy, dot};
 
 /// How the edge-space system is solved.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::edge_cg::{EdgeCg, EdgeCgHistory};
 use super::edge_system::EdgeSystem;
 use crate::Real;
 use crate::linalg::scratch::Scratch;
-use crate::linalg::vector::norm;
+use sheaf_kernels::vector::norm;
 
 pub(super) enum EdgeSteps<T> {
     Cg(EdgeCg<T>),

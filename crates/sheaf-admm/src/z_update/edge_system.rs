@@ -9,8 +9,8 @@
 use super::descend::Slope;
 use super::weights::Weights;
 use crate::Real;
-use crate::linalg::vector::{axpy, dot};
 use crate::sheaf::{MapsGrad, SheafOp};
+use sheaf_kernels::vector::{axpy, dot};
 
 pub(super) struct EdgeSystem<'a, T> {
     pub op: &'a SheafOp<'a, T>,

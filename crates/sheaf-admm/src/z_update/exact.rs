@@ -28,10 +28,10 @@ use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
-use crate::linalg::vector::{add, axpy, dot};
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::vector::{add, axpy, dot};
 
 /// An exact solve. `prepare` must have run with the same maps and penalty before `forward` and `vjp`, which find the
 /// factor at the front of the same scratch.

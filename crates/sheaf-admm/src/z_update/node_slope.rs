@@ -16,10 +16,10 @@ use super::weights::Weights;
 use super::{ConsensusGrad, InnerReport};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
-use crate::linalg::vector::{add, axpy, dot};
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Real, Result};
+use sheaf_kernels::vector::{add, axpy, dot};
 
 /// What the states pay.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! The Laplacian of sheaves larger than the window of rows that a sweep holds.
 
-use sheaf_admm::linalg::stack::{BAND, order_by_view};
-use sheaf_admm::linalg::tiles::tile_stacks;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, Sheaf, SheafOp};
 use sheaf_admm::{ErrorKind, Real};
+use sheaf_kernels::stack::{BAND, order_by_view};
+use sheaf_kernels::tiles::tile_stacks;
 use sheaf_testkit::{TestRng, assert_close_max};
 
 const VIEWS: usize = 5;

@@ -2,11 +2,11 @@
 //! result may depend on it.
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::stack::{BAND, order_by_view};
-use sheaf_admm::linalg::tiles::tile_stacks;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, MapsGrad, Sheaf, SheafOp};
 use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{Agreement, ConsensusGrad, Descent, ZUpdate};
+use sheaf_kernels::stack::{BAND, order_by_view};
+use sheaf_kernels::tiles::tile_stacks;
 use sheaf_testkit::{TestRng, assert_close_max};
 
 fn narrow(values: &[f64]) -> Vec<f32> {

@@ -10,7 +10,6 @@ mod consensus;
 mod errors;
 mod fixtures;
 mod hostile;
-mod init;
 mod kernels;
 mod linear;
 mod memory;

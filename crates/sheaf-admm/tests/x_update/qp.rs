@@ -286,7 +286,7 @@ fn a_nan_in_the_target_is_an_error_that_names_the_agent() {
 
 #[test]
 fn the_qp_in_f32_agrees_with_f64_forwards_and_backwards() {
-    let wide = setup(1, vec![0.7], true, false);
+    let wide = setup(2, vec![0.7], true, false);
     let x = wide.x();
     let c = normals(9, "c", x.len());
     let (d_v, _, d) = wide.vjp(&c);

@@ -1,7 +1,7 @@
 //! What the family tests share: random problems, solving, and the finite-difference check of a VJP.
 
-use sheaf_admm::rng::Stream;
 use sheaf_admm::x_update::{Objective, ObjectiveGrad, Penalty};
+use sheaf_testkit::TestRng;
 
 /// How a family is built from flat parameter vectors, and its gradients from vectors of the same shapes.
 pub trait Family {
@@ -24,16 +24,20 @@ pub fn penalty(rho: &[f64]) -> Penalty<'_, f64> {
     if rho.len() == 1 { Penalty::Scalar(rho[0]) } else { Penalty::PerAgent(rho) }
 }
 
+/// The generator of a seed and a name: arrays of different names do not share numbers.
+fn numbers(seed: u64, name: &str) -> TestRng {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    TestRng::new(name.bytes().fold(seed, mix))
+}
+
 /// `n` standard normal numbers.
 pub fn normals(seed: u64, name: &str, n: usize) -> Vec<f64> {
-    let mut stream = Stream::new(seed, name, 0, 0);
-    (0..n).map(|_| stream.normal()).collect()
+    numbers(seed, name).normals(n)
 }
 
 /// `n` numbers uniform in [low, high).
 pub fn uniforms(seed: u64, name: &str, n: usize, low: f64, high: f64) -> Vec<f64> {
-    let mut stream = Stream::new(seed, name, 0, 0);
-    (0..n).map(|_| low + (high - low) * stream.uniform()).collect()
+    numbers(seed, name).ranges(n, low, high)
 }
 
 pub fn offsets(dims: &[usize]) -> Vec<usize> {

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::{Precision, WeightsFile, WeightsMeta, save_weights};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::{Precision, WeightsFile, WeightsMeta, save_weights};
 
 use super::{Ending, Job, check_out, check_set};
 use crate::args::ExportArgs;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use safetensors::tensor::Dtype;
-use sheaf_admm::train::{Precision, TensorFile, WeightsMeta, save_weights};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::{Precision, TensorFile, WeightsMeta, save_weights};
 
 use super::{Ending, Job, check_out};
 use crate::args::ImportArgs;

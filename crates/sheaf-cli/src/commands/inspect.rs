@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use sheaf_admm::train::{CheckpointFile, TensorFile};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::{CheckpointFile, TensorFile};
 
 use super::{Ending, Job};
 use crate::report::{Report, count, duration};

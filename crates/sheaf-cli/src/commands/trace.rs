@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use safetensors::tensor::{Dtype, TensorView, serialize};
-use sheaf_admm::train::file::write_whole;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::write_whole;
 
 use super::{Ending, Job, check_out};
 use crate::args::TraceArgs;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use sheaf_admm::train::file::io_error;
-use sheaf_admm::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver, train};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::config::RESUME_MAY_CHANGE;
+use sheaf_learn::config::RESUME_MAY_CHANGE;
+use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver, train};
 
 use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};

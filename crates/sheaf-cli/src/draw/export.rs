@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use sheaf_admm::train::file::write_whole;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::write_whole;
 
 use super::gif::{self, Timing};
 use super::{Frame, Scene, canvas, png, svg};

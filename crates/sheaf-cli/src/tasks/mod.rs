@@ -11,9 +11,9 @@ pub mod sudoku;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::{TrainOptions, Trainable, WeightsFile};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::{TrainOptions, Trainable, WeightsFile};
 use sheaf_tasks::mnist::data::Split;
 use sheaf_tasks::mnist::shifts::Shift;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sheaf_admm::train::TensorFile;
+use sheaf_learn::train::TensorFile;
 
 use super::support::{TINY, file, json};
 

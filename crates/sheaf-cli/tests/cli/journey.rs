@@ -1,6 +1,6 @@
 //! From data to trained weights and back out, as a user would go.
 
-use sheaf_admm::train::{TensorFile, WeightsFile};
+use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::maze::data::MazeSet;
 use sheaf_tasks::maze::experiment::MazeExperiment;
 use sheaf_tasks::maze::model::MazeModel;
@@ -167,7 +167,7 @@ fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
         serialize_to_file(views, None, &here.join(file)).unwrap();
         let told = json(here, &format!("import --task maze --from {file} --out w.safetensors"));
         assert_eq!(told["parameters"].as_u64(), Some(181_859));
-        let weights = sheaf_admm::train::WeightsFile::read(&here.join("w.safetensors")).unwrap();
+        let weights = sheaf_learn::train::WeightsFile::read(&here.join("w.safetensors")).unwrap();
         assert!(weights.params(model.layout()).unwrap() == params, "{file}");
         assert_eq!(json(here, "inspect w.safetensors")["record"]["imported_from"].as_str(), Some(file));
     }

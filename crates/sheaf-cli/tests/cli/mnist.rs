@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sheaf_admm::train::{TensorFile, WeightsFile};
+use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::mnist::experiment::MnistExperiment;
 use sheaf_tasks::mnist::model::MnistModel;
 use sheaf_tasks::mnist::pen;
@@ -179,7 +179,7 @@ fn parameters_under_the_authors_names_become_weights() {
     let here = dir.path();
     let model = MnistModel::new(MnistExperiment::default().model).unwrap();
     let params: Vec<f32> = model.init(4);
-    let tensor = |e: &sheaf_admm::params::ParamEntry| {
+    let tensor = |e: &sheaf_learn::params::ParamEntry| {
         let bytes: Vec<u8> = params[e.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
         (model.authors_name(&e.name).unwrap(), e.shape.clone(), bytes)
     };

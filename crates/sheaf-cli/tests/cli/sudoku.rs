@@ -1,6 +1,6 @@
 //! Sudoku through the tool: data, training, evaluation, traces, imports, measurements.
 
-use sheaf_admm::train::{TensorFile, WeightsFile};
+use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::experiment::SudokuExperiment;
 use sheaf_tasks::sudoku::model::SudokuModel;

@@ -21,12 +21,12 @@ pub mod experiment;
 pub use batch::{CnnBatch, CnnClassifier};
 
 use serde::{Deserialize, Serialize};
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::nn::conv::{Conv2d, MaxPool2, Size, average_pool, average_pool_vjp, relu, relu_vjp};
-use sheaf_admm::nn::{Init, Linear};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_learn::nn::conv::{Conv2d, MaxPool2, Size, average_pool, average_pool_vjp, relu, relu_vjp};
+use sheaf_learn::nn::{Init, Linear};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 /// The `[model]` section of an experiment with the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@
 //! | `input`, `label` | `[height, width]` |
 //! | open pixels | 2·(height/2)·(width/2) − 1 |
 
-use sheaf_admm::rng::Stream;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::rng::Stream;
 
 use super::solve::Solver;
 use super::{EMPTY, GOAL, START, WALL};

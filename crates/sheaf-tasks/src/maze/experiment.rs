@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::train::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
+use sheaf_learn::train::{StepStats, Trainable};
 
 use super::carve::MazeShape;
 use super::data::{MazeSet, generate, train_test_split};
 use super::evaluate::{EvalOptions, evaluate};
 use super::model::{Batch, Board, Horizon, MazeConfig, MazeModel};
 use super::symmetry::Symmetry;
-use crate::config::{StrictConfig, TrainSection};
+use sheaf_learn::config::{StrictConfig, TrainSection};
 
 /// The `[data]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

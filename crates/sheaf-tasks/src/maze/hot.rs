@@ -1,11 +1,11 @@
 //! The hot paths of a maze, one core, ready to be run again and again while their time is taken.
 
 use sheaf_admm::admm::{Adjoint, Mode, Options};
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::stack::order_by_view;
 use sheaf_admm::sheaf::{Maps, SheafOp};
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::stack::order_by_view;
 
 use super::data::MazeSet;
 use super::model::{Batch, Board, Horizon, MazeModel, Sample};

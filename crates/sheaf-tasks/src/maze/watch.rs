@@ -10,8 +10,8 @@
 //! Means, not sums, so that mazes of different sizes can be compared.
 
 use sheaf_admm::admm::{Iteration, Mode, Observer, Options, Trace};
-use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
 
 use super::CLASSES;
 use super::metrics::{Judge, Score, argmax, reassemble};

@@ -1,11 +1,11 @@
 //! Trained maze models: the one that ships with the program, and those in files.
 
 use sheaf_admm::Result;
-use sheaf_admm::train::WeightsFile;
+use sheaf_learn::train::WeightsFile;
 
 use super::experiment::MazeExperiment;
 use super::model::MazeModel;
-use crate::config::strict;
+use sheaf_learn::config::strict;
 
 /// The weights that ship: a file as `sheaf train` writes it.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/maze.safetensors");

@@ -5,7 +5,7 @@
 //! an uninterrupted one would have met; and n epochs are exactly n·len / batch steps, nothing dropped.
 
 use sheaf_admm::Real;
-use sheaf_admm::rng::Stream;
+use sheaf_learn::rng::Stream;
 
 use super::data::ImageSet;
 

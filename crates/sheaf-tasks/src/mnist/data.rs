@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
+use sheaf_learn::train::file::io_error;
 
 use super::idx::Idx;
 

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use sheaf_admm::train::file::{io_error, write_whole};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::{io_error, write_whole};
 
 use super::data::{ImageSet, Split};
 

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::{StepStats, Trainable};
 
 use super::batches::{Epochs, Pictures};
 use super::data::{ImageSet, Split};
 use super::evaluate::{EvalOptions, evaluate};
 use super::model::{Batch, Board, Horizon, MnistConfig, MnistModel};
 use super::shifts::Shift;
-use crate::config::{StrictConfig, TrainSection};
+use sheaf_learn::config::{StrictConfig, TrainSection};
 
 /// The `[data]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

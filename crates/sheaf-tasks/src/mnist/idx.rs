@@ -13,8 +13,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::io_error;
 
 /// First bytes of a gzip stream.
 const GZIP: [u8; 2] = [0x1f, 0x8b];

@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | picture | `[size, size]`, 0 black to 255 white |
 
-use sheaf_admm::rng::Stream;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::rng::Stream;
 
 use super::data::ImageSet;
 

@@ -12,8 +12,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sheaf_admm::rng::Stream;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
+use sheaf_learn::rng::Stream;
 
 /// One distribution shift.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

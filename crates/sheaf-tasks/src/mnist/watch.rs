@@ -1,8 +1,8 @@
 //! One picture, watched: how the agents vote and how far they are from agreement after every iteration.
 
 use sheaf_admm::admm::{Iteration, Mode, Observer, Options, Trace};
-use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
 
 use super::metrics::vote;
 use super::model::{Batch, Board, MnistModel, Sample};

@@ -10,7 +10,7 @@
 //!
 //! A symmetry exchanges rows with columns or reverses them; every other permutation keeps rows rows.
 
-use sheaf_admm::rng::Stream;
+use sheaf_learn::rng::Stream;
 
 use super::{CELLS, Grid};
 use crate::maze::symmetry::{self, Symmetry};

@@ -1,10 +1,10 @@
 //! A Sudoku experiment: what a TOML file says, and the run it describes.
 
 use serde::{Deserialize, Serialize};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::train::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
+use sheaf_learn::train::{StepStats, Trainable};
 
 use super::augment::{Shuffles, Transform};
 use super::data::SudokuSet;
@@ -12,8 +12,8 @@ use super::evaluate::{EvalOptions, evaluate};
 use super::model::{Batch, Horizon, SudokuConfig, SudokuModel};
 pub use super::source::SudokuData;
 use super::{CELLS, Grid};
-use crate::config::{StrictConfig, TrainSection};
 use crate::maze::symmetry::Symmetry;
+use sheaf_learn::config::{StrictConfig, TrainSection};
 
 /// The `[iterations]` section: how long the agents negotiate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,8 +17,8 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sheaf_admm::rng::Stream;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::rng::Stream;
 
 use super::augment::{Shuffles, Transform, canonical_key};
 use super::data::SudokuSet;

@@ -1,11 +1,11 @@
 //! Trained Sudoku models: the one that ships with the program, and those in files.
 
 use sheaf_admm::Result;
-use sheaf_admm::train::WeightsFile;
+use sheaf_learn::train::WeightsFile;
 
 use super::experiment::SudokuExperiment;
 use super::model::SudokuModel;
-use crate::config::strict;
+use sheaf_learn::config::strict;
 
 /// The weights that ship: a file as `sheaf export --half` writes it.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");

@@ -13,8 +13,8 @@ pub mod terminal;
 
 use std::path::Path;
 
-use sheaf_admm::train::file::write_whole;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::write_whole;
 use sheaf_tasks::sudoku::solver::conflicts;
 use sheaf_tasks::sudoku::{BLANK, CELLS, Grid};
 

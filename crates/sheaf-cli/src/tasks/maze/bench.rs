@@ -1,8 +1,8 @@
 //! Mazes to measure by: steps of training, batches, single mazes of any size.
 
 use sheaf_admm::Result;
-use sheaf_admm::train::{AdamW, Trainable, clip_global_norm, ema_update};
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::train::{AdamW, Trainable, clip_global_norm, ema_update};
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::evaluate::{EvalOptions, Evaluator, evaluate};

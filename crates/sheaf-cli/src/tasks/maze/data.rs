@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::io_error;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
 use sheaf_tasks::maze::suite;

@@ -9,9 +9,9 @@ mod story;
 use std::path::Path;
 
 use sheaf_admm::Result;
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::WeightsFile;
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::WeightsFile;
 use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
 use sheaf_tasks::maze::model::MazeModel;
 use sheaf_tasks::maze::weights::{self, MazeWeights};

@@ -1,11 +1,11 @@
 //! Pictures to measure by: steps of training, batches, single pictures of any size. They are drawn by a pen, which
 //! leaves about as many patches black as MNIST does; blank views are what the speed depends on.
 
-use sheaf_admm::train::{AdamW, TrainOptions, Trainable, clip_global_norm, ema_update};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::{StrictConfig, strict};
+use sheaf_learn::train::{AdamW, TrainOptions, Trainable, clip_global_norm, ema_update};
 use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask};
 use sheaf_tasks::baselines::cnn::{CnnClassifier, CnnModel};
-use sheaf_tasks::config::{StrictConfig, strict};
 use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::evaluate::{Agents, Classifier, EvalOptions, evaluate, evaluate_with};
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};

@@ -8,12 +8,12 @@ mod story;
 
 use std::path::Path;
 
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::WeightsFile;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::strict;
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::WeightsFile;
 use sheaf_tasks::baselines::cnn::CnnModel;
 use sheaf_tasks::baselines::cnn::experiment::{self as cnn, CnnExperiment, CnnTask, CnnWeights};
-use sheaf_tasks::config::strict;
 use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
 use sheaf_tasks::mnist::model::MnistModel;
 use sheaf_tasks::mnist::weights::{self, MnistWeights};

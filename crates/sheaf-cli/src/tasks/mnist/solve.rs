@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::io_error;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::metrics::agent_votes;
 use sheaf_tasks::mnist::watch::{Moment, watch};
@@ -168,7 +168,7 @@ impl Solve {
         match &self.from {
             From::Pen { digit, seed } => {
                 let (mut set, label) = (pen::digits(1, fit::SIDE, *seed)?, Some(*digit));
-                let stream = &mut sheaf_admm::rng::Stream::new(*seed, "a drawn digit", 0, 0);
+                let stream = &mut sheaf_learn::rng::Stream::new(*seed, "a drawn digit", 0, 0);
                 pen::draw(*digit, fit::SIDE, stream, &mut set.images);
                 let title = format!("a {digit} drawn by a pen (--digit {digit} --seed {seed})");
                 Ok(Picture { title, image: set.images, height: fit::SIDE, width: fit::SIDE, label })

@@ -1,8 +1,8 @@
 //! Puzzles to measure by: steps of training, batches, single puzzles.
 
-use sheaf_admm::train::{AdamW, Trainable, clip_global_norm, ema_update};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::train::{AdamW, Trainable, clip_global_norm, ema_update};
 use sheaf_tasks::sudoku::UNITS;
 use sheaf_tasks::sudoku::evaluate::{EvalOptions, evaluate};
 use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};

@@ -9,9 +9,9 @@ mod story;
 use std::path::Path;
 
 use sheaf_admm::Result;
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::WeightsFile;
-use sheaf_tasks::config::strict;
+use sheaf_learn::config::strict;
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::WeightsFile;
 use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
 use sheaf_tasks::sudoku::model::SudokuModel;
 use sheaf_tasks::sudoku::weights::{self, SudokuWeights};

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use sheaf_admm::train::file::io_error;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::io_error;
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::evaluate::{Settling, settled_after};
 use sheaf_tasks::sudoku::experiment::SudokuExperiment;

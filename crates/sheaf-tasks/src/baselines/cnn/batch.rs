@@ -1,11 +1,11 @@
 //! Many pictures through the network on all cores, gradients summed in an order that depends on the batch alone.
 
 use rayon::prelude::*;
-use sheaf_admm::linalg::vector::add;
-use sheaf_admm::nn::conv::Size;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::train::loss::cross_entropy_grad;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::vector::add;
+use sheaf_learn::nn::conv::Size;
+use sheaf_learn::rng::Stream;
+use sheaf_learn::train::loss::cross_entropy_grad;
 
 use super::{CnnModel, Net};
 use crate::mnist::evaluate::Classifier;

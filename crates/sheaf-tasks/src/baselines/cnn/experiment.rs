@@ -1,17 +1,17 @@
 //! An experiment with the network: what a TOML file says, and the run it describes.
 
 use serde::{Deserialize, Serialize};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::train::{StepStats, Trainable, WeightsFile};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::train::{StepStats, Trainable, WeightsFile};
 
 use super::{CnnBatch, CnnClassifier, CnnConfig, CnnModel};
-use crate::config::{DecayKind, StrictConfig, TrainSection, strict};
 use crate::mnist::batches::{Epochs, Pictures};
 use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
 use crate::mnist::experiment::ImageData;
 use crate::mnist::shifts::Shift;
+use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
 
 /// The `[eval]` section: what is looked at during training.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::vector::add;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::vector::add;
 
 use super::encoder::{EncoderScratch, TableGrads, Tables};
 use super::sample::{Horizon, Sample};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Stop, ZUpdate};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
-use crate::config::word;
+use sheaf_learn::config::word;
 
 /// The `[model]` section of a maze experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

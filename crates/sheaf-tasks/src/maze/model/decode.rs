@@ -2,8 +2,8 @@
 
 use sheaf_admm::Real;
 use sheaf_admm::admm::Workspace;
-use sheaf_admm::linalg::vector::multiply;
-use sheaf_admm::nn::activation;
+use sheaf_kernels::vector::multiply;
+use sheaf_learn::nn::activation;
 
 use super::batch::{BatchGrad, BatchTables};
 use super::sample::Sample;

@@ -15,13 +15,14 @@
 
 use std::ops::Range;
 
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::tiles::tile_stacks;
-use sheaf_admm::nn::{Init, LayerNorm, Linear, RmsNorm, activation};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::sheaf::{LowRank, LowRankGrad, Sheaf, Uniform, compose_low_rank, compose_low_rank_vjp, init};
+use sheaf_admm::sheaf::{LowRank, LowRankGrad, Sheaf, Uniform, compose_low_rank, compose_low_rank_vjp};
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::tiles::tile_stacks;
+use sheaf_learn::init;
+use sheaf_learn::nn::{Init, LayerNorm, Linear, RmsNorm, activation};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::config::{Checked, MapKind, MazeConfig, ObjectiveKind};
 

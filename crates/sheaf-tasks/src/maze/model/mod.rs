@@ -23,13 +23,13 @@ pub use sample::{Horizon, Sample};
 
 use std::ops::Range;
 
-use sheaf_admm::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
-use sheaf_admm::nn::{ConcatDense, Linear};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
+use sheaf_learn::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
+use sheaf_learn::nn::{ConcatDense, Linear};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::CLASSES;
 use super::views::ViewGrid;

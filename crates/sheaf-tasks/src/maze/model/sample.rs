@@ -3,15 +3,15 @@
 use sheaf_admm::admm::{
     Adjoint, Gradients, Mode, Observer, Options, Problem, Seeds, SolveReport, Start, Workspace,
 };
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::stack::order_by_view;
 use sheaf_admm::sheaf::{Maps, MapsGrad, SheafOp};
-use sheaf_admm::train::loss::{IGNORE, cross_entropy_grad};
 use sheaf_admm::x_update::{
     Coefficient, Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty, Tether, TetherGrad,
 };
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::stack::order_by_view;
+use sheaf_learn::train::loss::{IGNORE, cross_entropy_grad};
 
 use super::batch::{BatchGrad, BatchTables};
 use super::{Board, CLASSES, MazeModel, ObjectiveKind, VIEW_LEN, VIEW_PIXELS};

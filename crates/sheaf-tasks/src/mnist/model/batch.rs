@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 use sheaf_admm::admm::Adjoint;
-use sheaf_admm::linalg::vector::add;
 use sheaf_admm::{ErrorKind, Real, Result};
+use sheaf_kernels::vector::add;
 
 use super::sample::{Horizon, Sample, SampleGrad};
 use super::tables::{TableGrads, Tables};

@@ -5,7 +5,7 @@ use sheaf_admm::sheaf::Connectivity;
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Stop, ZUpdate};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
-use crate::config::word;
+use sheaf_learn::config::word;
 
 /// The `[model]` section of an experiment on pictures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,12 +14,12 @@
 //! | A, B | `[rows, slots, d_e, rank]`, `[rows, slots, d_v, rank]`; only their packed form is kept |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::low_rank::LowRankShape;
-use sheaf_admm::nn::{Init, LayerNorm, Linear, Residual, activation};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
 use sheaf_admm::sheaf::pack_view;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::low_rank::LowRankShape;
+use sheaf_learn::nn::{Init, LayerNorm, Linear, Residual, activation};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::config::{Checked, MnistConfig};
 

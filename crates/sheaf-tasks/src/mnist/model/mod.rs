@@ -23,14 +23,15 @@ pub use tables::Tables;
 
 use std::ops::Range;
 
-use sheaf_admm::linalg::low_rank::LowRankShape;
-use sheaf_admm::nn::Linear;
-use sheaf_admm::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::sheaf::{AgentGraph, PackedLowRank, Sheaf, init};
+use sheaf_admm::sheaf::{AgentGraph, PackedLowRank, Sheaf};
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::low_rank::LowRankShape;
+use sheaf_learn::init;
+use sheaf_learn::nn::Linear;
+use sheaf_learn::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::views::ViewGrid;
 

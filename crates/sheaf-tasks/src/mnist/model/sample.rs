@@ -3,12 +3,12 @@
 use sheaf_admm::admm::{
     Adjoint, Gradients, Mode, Observer, Options, Problem, Seeds, SolveReport, Start, Workspace,
 };
-use sheaf_admm::linalg::aligned::AlignedVec;
 use sheaf_admm::sheaf::{Maps, MapsGrad, PackedLowRank, SheafOp, ViewGroups, unpack_grad};
-use sheaf_admm::train::loss::cross_entropy_grad;
 use sheaf_admm::x_update::{Coefficient, Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty};
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_learn::train::loss::cross_entropy_grad;
 
 use super::tables::{A, B, DIAG, H, Q, Tables};
 use super::{Board, MnistModel};

@@ -5,9 +5,9 @@
 
 use rayon::prelude::*;
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::vector::add;
 use sheaf_admm::sheaf::pack_base;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::vector::add;
 
 use super::encoder::{Tile, TileGrads};
 use super::{Board, MnistModel};

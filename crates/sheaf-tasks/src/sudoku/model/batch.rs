@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use sheaf_admm::Real;
-use sheaf_admm::linalg::vector::add;
+use sheaf_kernels::vector::add;
 
 use super::tile::{Tile, TileGrad};
 use super::{Horizon, Prepared, SudokuModel};

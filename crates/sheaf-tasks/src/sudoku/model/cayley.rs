@@ -9,9 +9,9 @@
 //! symmetric part, so elimination needs no pivots. All matrices are n × n.
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::gemm::{Mat, gemm};
-use sheaf_admm::linalg::vector::axpy;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_kernels::vector::axpy;
 
 /// N of the last forward, and room for the adjoint.
 #[derive(Clone, Debug, Default)]

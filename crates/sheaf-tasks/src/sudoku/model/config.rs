@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use crate::config::word;
 use crate::sudoku::views::SLOTS;
+use sheaf_learn::config::word;
 
 /// The `[model]` section of a Sudoku experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -32,12 +32,12 @@
 //! | y, r, s, p, e, k, ξ | boards, 27, 9·d_e |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::cells::{
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::cells::{
     Direction, DirectionInPlace, DirectionVjp, ResidualVjp, StepInPlace, advance, direction,
     direction_in_place, direction_vjp, exchange_cells, residual_vjp, step_in_place,
 };
-use sheaf_admm::linalg::vector::{axpy, dot};
+use sheaf_kernels::vector::{axpy, dot};
 
 use super::tile_maps::{TileMaps, TileMapsGrad};
 

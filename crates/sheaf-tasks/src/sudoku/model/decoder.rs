@@ -25,12 +25,12 @@
 //! | P, R, c | hidden or d_v / 9 or 1, 10 | |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::gemm::{Mat, gemm};
-use sheaf_admm::nn::activation::{gelu_keeping_slope, multiply};
-use sheaf_admm::nn::{Linear, RmsNorm};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_learn::nn::activation::{gelu_keeping_slope, multiply};
+use sheaf_learn::nn::{Linear, RmsNorm};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use crate::sudoku::CLASSES;
 

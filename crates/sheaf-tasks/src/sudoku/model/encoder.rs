@@ -16,11 +16,11 @@
 use std::ops::Range;
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::vector::add;
-use sheaf_admm::nn::{Embedding, Init, LayerNorm, Linear, Mixer, RmsNorm, activation};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::vector::add;
+use sheaf_learn::nn::{Embedding, Init, LayerNorm, Linear, Mixer, RmsNorm, activation};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::config::{Checked, MapKind, SudokuConfig};
 use crate::sudoku::views::SLOTS;

@@ -20,10 +20,10 @@
 //! | B, H | agents, q, d_v or m: by columns |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::gemm::{Mat, gemm, gemm_strided};
-use sheaf_admm::linalg::thin::{block_axpy, block_dot, thin_axpy, thin_dot};
-use sheaf_admm::linalg::vector::axpy;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::gemm::{Mat, gemm, gemm_strided};
+use sheaf_kernels::thin::{block_axpy, block_dot, thin_axpy, thin_dot};
+use sheaf_kernels::vector::axpy;
 
 use super::maps::{Stack, StackGrad};
 use crate::sudoku::views::SLOTS;

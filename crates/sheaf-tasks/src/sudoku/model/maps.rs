@@ -17,8 +17,8 @@
 //! | G | m, d_v |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::gemm::{Mat, gemm};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::gemm::{Mat, gemm};
 
 /// G, Gᵀ and C of one optimiser step.
 #[derive(Clone, Debug, Default)]

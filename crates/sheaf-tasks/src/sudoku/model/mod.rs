@@ -40,11 +40,11 @@ pub use trace::SudokuTrace;
 
 use std::ops::Range;
 
-use sheaf_admm::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
-use sheaf_admm::params::ParamLayout;
-use sheaf_admm::rng::Stream;
-use sheaf_admm::sheaf::init::soft_slice;
 use sheaf_admm::{Real, Result};
+use sheaf_learn::init::soft_slice;
+use sheaf_learn::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::rng::Stream;
 
 use super::UNITS;
 use super::views::SLOTS;

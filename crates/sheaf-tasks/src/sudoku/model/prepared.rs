@@ -1,7 +1,7 @@
 //! What depends on the parameters alone: computed once per optimiser step, read by every tile.
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
+use sheaf_kernels::aligned::AlignedVec;
 
 use super::cayley::Cayley;
 use super::consensus::Consensus;
@@ -56,7 +56,7 @@ impl SudokuModel {
         if self.checked.maps == MapKind::Orthonormal {
             p.cayley.vjp(d_v, &d.g, d_maps);
         } else {
-            sheaf_admm::linalg::vector::add(d_maps, &d.g);
+            sheaf_kernels::vector::add(d_maps, &d.g);
             p.stack.gram_vjp(&d.c, d_maps);
         }
     }

@@ -14,10 +14,10 @@
 //! | y, s | K − 1, boards, 27, 9·d_e, once and once for each step |
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::tile_prox::{self, ProxVjp};
-use sheaf_admm::linalg::vector::sub;
-use sheaf_admm::train::loss::cross_entropy_grad;
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::tile_prox::{self, ProxVjp};
+use sheaf_kernels::vector::sub;
+use sheaf_learn::train::loss::cross_entropy_grad;
 
 use super::consensus::{Kept, Scalars, Work};
 use super::decoder::{Decoded, Folded};

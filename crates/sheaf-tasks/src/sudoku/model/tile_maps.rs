@@ -1,7 +1,7 @@
 //! The maps of a tile: the shared stack, and what every view adds to it.
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
+use sheaf_kernels::aligned::AlignedVec;
 
 use super::low_rank::{LowRankGrad, LowRankTile};
 use super::maps::{Stack, StackGrad};

@@ -1,9 +1,9 @@
 //! Everything about one board: states, residuals and digits of every iteration.
 
 use sheaf_admm::Real;
-use sheaf_admm::linalg::aligned::AlignedVec;
-use sheaf_admm::linalg::cells::exchange_cells;
-use sheaf_admm::linalg::vector::{dot, norm};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::cells::exchange_cells;
+use sheaf_kernels::vector::{dot, norm};
 
 use super::tile_maps::TileMaps;
 use super::{MapKind, Prepared, Seen, SudokuModel, Tile};

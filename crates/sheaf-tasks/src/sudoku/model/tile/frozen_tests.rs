@@ -1,6 +1,6 @@
 //! Gradients of the last iterations against differences of a loss that starts from the states before them, held still.
 
-use sheaf_admm::train::loss::cross_entropy_grad;
+use sheaf_learn::train::loss::cross_entropy_grad;
 use sheaf_testkit::finite_difference::GradientCheck;
 use sheaf_testkit::random::TestRng;
 

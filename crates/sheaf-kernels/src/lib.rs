@@ -1,0 +1,29 @@
+//! Matrix products and the small hot kernels, with their plain twins, and the two scalar types they run on.
+//!
+//! Not for users: this crate serves `sheaf-admm`, `sheaf-learn` and `sheaf-tasks`, and changes with them. All unsafe
+//! code of the libraries is written here; other crates make kernels of their own loops with [`simd::kernel`].
+//!
+//! Sizes are checked by those who call: a kernel that is handed slices that do not fit panics, and never reads beyond
+//! one. There is no error type.
+
+pub mod activation;
+pub mod aligned;
+pub mod cells;
+pub mod diagonal_prox;
+pub mod exchange;
+pub mod gemm;
+pub mod low_rank;
+#[cfg(target_arch = "x86_64")]
+mod product;
+pub mod reduce;
+pub mod scalar;
+pub mod simd;
+pub mod stack;
+#[cfg(target_arch = "x86_64")]
+mod stack_avx512;
+pub mod thin;
+pub mod tile_prox;
+pub mod tiles;
+pub mod vector;
+
+pub use scalar::Real;

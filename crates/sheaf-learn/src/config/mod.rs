@@ -1,0 +1,201 @@
+//! Configuration: TOML → raw sections → checked options.
+//!
+//! A section is raw: what the file says, every number free. `TrainSection::options` is the border where it becomes
+//! types that have a meaning, with an error that names the key where it has none.
+
+pub mod nearest;
+pub mod strict;
+
+pub use nearest::nearest;
+pub use strict::StrictConfig;
+
+use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
+use serde::{Deserialize, Serialize};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// Keys that a resumed run may change: they say when to save and what to do about lost numbers, and leave all others
+/// as they are.
+pub const RESUME_MAY_CHANGE: &[&str] = &[
+    "train.checkpoint_every",
+    "train.checkpoint_minutes",
+    "train.keep_checkpoints",
+    "train.max_rollbacks",
+    "train.on_nan",
+];
+
+/// The choice a word names.
+pub fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
+    choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        Error::new(ErrorKind::Malformed, place, names.join(" or "), format_args!("\"{got}\""))
+    })
+}
+
+/// What the learning rate does after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecayKind {
+    /// It stays.
+    #[default]
+    None,
+    /// A straight line to `decay_floor` at the last step.
+    Linear,
+    /// Half a cosine to `decay_floor` at the last step.
+    Cosine,
+}
+
+/// What follows a loss or gradient that is not finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnNanKind {
+    /// The run stops with an error.
+    #[default]
+    Stop,
+    /// The run returns to the last good checkpoint and leaves the bad batch out.
+    Rollback,
+}
+
+/// The `[train]` section of an experiment. The defaults are those of the published Maze run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainSection {
+    /// Number of updates.
+    pub steps: u64,
+    /// Samples in a batch.
+    pub batch: usize,
+    /// Learning rate after the warm-up.
+    pub learning_rate: f64,
+    /// Decay per unit of learning rate.
+    pub weight_decay: f64,
+    /// Updates over which the learning rate rises from 0.
+    pub warmup: u64,
+    /// What it does after that.
+    pub decay: DecayKind,
+    /// The learning rate at the last step, if it decays.
+    pub decay_floor: f64,
+    /// Longest gradient; 0 for no limit.
+    pub clip: f64,
+    /// Decay of the running average of the parameters.
+    pub ema: f64,
+    /// How many of the last iterates the loss reads.
+    pub loss_window: usize,
+    /// Seed of the initial parameters, batches and noise.
+    pub seed: u64,
+    /// Updates between evaluations; 0 evaluates only at the end.
+    pub eval_every: u64,
+    /// Updates between checkpoints; 0 leaves it to the clock and the end.
+    pub checkpoint_every: u64,
+    /// Minutes between checkpoints; 0 leaves it to the steps and the end.
+    pub checkpoint_minutes: f64,
+    /// Updates between lines of metrics.
+    pub log_every: u64,
+    /// Checkpoints kept.
+    pub keep_checkpoints: usize,
+    /// The metric whose largest value makes the best weights; empty takes the first.
+    pub best_metric: String,
+    /// What follows a non-finite number.
+    pub on_nan: OnNanKind,
+    /// Rollbacks before the run gives up.
+    pub max_rollbacks: u32,
+}
+
+impl Default for TrainSection {
+    fn default() -> Self {
+        Self {
+            steps: 31_250,
+            batch: 128,
+            learning_rate: 3e-4,
+            weight_decay: 1e-6,
+            warmup: 200,
+            decay: DecayKind::None,
+            decay_floor: 0.0,
+            clip: 1.0,
+            ema: 0.999,
+            loss_window: 4,
+            seed: 42,
+            eval_every: 1000,
+            checkpoint_every: 1000,
+            checkpoint_minutes: 10.0,
+            log_every: 50,
+            keep_checkpoints: 3,
+            best_metric: String::new(),
+            on_nan: OnNanKind::Stop,
+            max_rollbacks: 5,
+        }
+    }
+}
+
+impl StrictConfig for TrainSection {}
+
+impl TrainSection {
+    /// The checked options of the trainer; errors name the key as it stands in the file.
+    pub fn options(&self) -> Result<TrainOptions> {
+        self.check()?;
+        let (end, floor) = (self.steps, self.decay_floor);
+        let decay = match self.decay {
+            DecayKind::None => Decay::None,
+            DecayKind::Linear => Decay::Linear { end, floor },
+            DecayKind::Cosine => Decay::Cosine { end, floor },
+        };
+        let options = TrainOptions {
+            steps: self.steps,
+            schedule: Schedule { peak: self.learning_rate, warmup: self.warmup, decay },
+            adamw: AdamW { weight_decay: self.weight_decay, ..AdamW::default() },
+            clip: (self.clip > 0.0).then_some(self.clip),
+            ema: self.ema,
+            eval_every: self.eval_every,
+            checkpoint_every: self.checkpoint_every,
+            checkpoint_minutes: self.checkpoint_minutes,
+            log_every: self.log_every,
+            keep: self.keep_checkpoints,
+            best_metric: (!self.best_metric.is_empty()).then(|| self.best_metric.clone()),
+            on_nan: match self.on_nan {
+                OnNanKind::Stop => OnNan::Stop,
+                OnNanKind::Rollback => OnNan::Rollback,
+            },
+            max_rollbacks: self.max_rollbacks,
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        positive("steps", self.steps)?;
+        positive("batch", self.batch as u64)?;
+        positive("loss_window", self.loss_window as u64)?;
+        positive("log_every", self.log_every)?;
+        positive("keep_checkpoints", self.keep_checkpoints as u64)?;
+        holds("learning_rate", self.learning_rate > 0.0, "a number above 0", self.learning_rate)?;
+        holds("weight_decay", self.weight_decay >= 0.0, "a number ≥ 0", self.weight_decay)?;
+        holds("clip", self.clip >= 0.0, "a number above 0, or 0 for no limit", self.clip)?;
+        holds("ema", (0.0..1.0).contains(&self.ema), "0 ≤ ema < 1", self.ema)?;
+        holds("checkpoint_minutes", self.checkpoint_minutes >= 0.0, "a number ≥ 0", self.checkpoint_minutes)?;
+        if self.decay != DecayKind::None {
+            let inside = (0.0..=self.learning_rate).contains(&self.decay_floor);
+            holds("decay_floor", inside, "a number between 0 and learning_rate", self.decay_floor)?;
+            if self.warmup >= self.steps {
+                let want = format!("fewer than the {} steps, so that something is left to decay", self.steps);
+                return Err(Error::new(ErrorKind::OutOfRange, "train.warmup", want, self.warmup));
+            }
+        }
+        if i64::try_from(self.seed).is_err() {
+            let want = format!("at most {}, the largest integer of TOML", i64::MAX);
+            return Err(Error::new(ErrorKind::OutOfRange, "train.seed", want, self.seed));
+        }
+        Ok(())
+    }
+}
+
+fn positive(key: &str, value: u64) -> Result<()> {
+    if value > 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::NotPositive, format!("train.{key}"), "1 or more", value))
+}
+
+fn holds(key: &str, condition: bool, expected: &str, value: f64) -> Result<()> {
+    if condition && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::OutOfRange, format!("train.{key}"), expected, value))
+}

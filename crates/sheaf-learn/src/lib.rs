@@ -1,0 +1,8 @@
+//! Learning with sheaf-constrained ADMM: layers, parameters and their initial values, the trainer and its files.
+
+pub mod config;
+pub mod init;
+pub mod nn;
+pub mod params;
+pub mod rng;
+pub mod train;

@@ -1,0 +1,211 @@
+//! A checkpoint: everything a run needs to continue to the same bits, in one tensor file.
+//!
+//! | tensors | shape | |
+//! | --- | --- | --- |
+//! | `params/NAME` | NAME's | the parameters |
+//! | `ema/NAME` | NAME's | their running average |
+//! | `adam_m/NAME`, `adam_v/NAME` | NAME's | the moments |
+//!
+//! Metadata: `format`, `version`, `task`, `config` (TOML), `counters` (JSON), `history` (JSON lines), `checksum`.
+//! There is no generator state: batches and noise are functions of (seed, step).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::tensor::Dtype;
+use serde::{Deserialize, Serialize};
+
+use super::file::write_whole;
+use super::tensors::{Precision, TensorFile, encode};
+use crate::params::ParamLayout;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+pub(crate) const FORMAT: &str = "sheaf-admm checkpoint";
+const VERSION: &str = "1";
+pub(crate) const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
+
+/// The numbers of a run that are not tensors.
+///
+/// Losses and metrics are kept as the bits of an `f64`: a decimal text read back may differ in the last place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Updates made.
+    pub step: u64,
+    /// Samples those updates have seen.
+    pub samples: u64,
+    /// The seed of batches, noise and the initial parameters.
+    pub seed: u64,
+    /// Seconds spent, over all sessions.
+    pub elapsed_seconds: f64,
+    /// Batches left out by rollbacks: update `step` uses batch `step + skipped`.
+    pub skipped: u64,
+    /// Rollbacks so far.
+    pub rollbacks: u32,
+    /// Sum of the losses since the last logged line (bits), and how many.
+    pub window_loss: u64,
+    /// Number of losses in `window_loss`.
+    pub window_steps: u64,
+    /// The best value of the watched metric (bits), if it was ever measured.
+    pub best: Option<u64>,
+}
+
+impl Counters {
+    /// How weights were trained that are the running average after `seconds`, JSON.
+    pub(crate) fn record(&self, seconds: f64, history: &str) -> String {
+        let events: Vec<&str> = history.lines().collect();
+        format!(
+            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\"seconds\":{seconds:.1},\
+             \"rollbacks\":{},\"skipped_batches\":{},\"history\":[{}]}}",
+            self.seed,
+            self.step,
+            self.samples,
+            self.rollbacks,
+            self.skipped,
+            events.join(",")
+        )
+    }
+}
+
+/// Parameters, average, moments and counters: what an update changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainState {
+    /// The parameters, `[n]`.
+    pub params: Vec<f32>,
+    /// Their running average, `[n]`.
+    pub ema: Vec<f32>,
+    /// First moments, `[n]`.
+    pub adam_m: Vec<f32>,
+    /// Second moments, `[n]`.
+    pub adam_v: Vec<f32>,
+    /// The rest.
+    pub counters: Counters,
+}
+
+impl TrainState {
+    /// The state before the first update.
+    pub fn new(params: Vec<f32>, seed: u64) -> Self {
+        let zeros = vec![0.0; params.len()];
+        let counters = Counters { seed, ..Counters::default() };
+        Self { ema: params.clone(), adam_m: zeros.clone(), adam_v: zeros, params, counters }
+    }
+}
+
+/// A state with what it belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// The state.
+    pub state: TrainState,
+    /// What is being trained.
+    pub task: String,
+    /// The run's configuration, TOML.
+    pub config: String,
+    /// Evaluations and rollbacks so far, one JSON object a line. Kept as text, so that it never loses a digit.
+    pub history: String,
+}
+
+impl Checkpoint {
+    /// Writes it to `path`, whole or not at all.
+    pub fn save(&self, path: &Path, layout: &ParamLayout) -> Result<()> {
+        let place = path.display().to_string();
+        let counters = serde_json::to_string(&self.state.counters)
+            .map_err(|e| Error::new(ErrorKind::Malformed, &place, "counters that fit in JSON", e))?;
+        let metadata = BTreeMap::from([
+            ("format", FORMAT.to_string()),
+            ("version", VERSION.to_string()),
+            ("task", self.task.clone()),
+            ("config", self.config.clone()),
+            ("counters", counters),
+            ("history", self.history.clone()),
+        ]);
+        let TrainState { params, ema, adam_m, adam_v, .. } = &self.state;
+        let [a, b, c, d] = PREFIXES;
+        let groups: [(&str, &[f32]); 4] = [(a, params), (b, ema), (c, adam_m), (d, adam_v)];
+        write_whole(path, &encode(&place, metadata, layout, &groups, Precision::F32)?)
+    }
+
+    /// Reads the checkpoint at `path` of a model with this layout.
+    pub fn load(path: &Path, layout: &ParamLayout) -> Result<Self> {
+        CheckpointFile::read(path)?.load(layout)
+    }
+}
+
+/// A checkpoint file whose texts can be read before its model is known.
+#[derive(Debug)]
+pub struct CheckpointFile(TensorFile);
+
+impl CheckpointFile {
+    /// Reads the file and checks that it is a checkpoint.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::check(TensorFile::read(path)?)
+    }
+
+    pub(crate) fn check(file: TensorFile) -> Result<Self> {
+        check_format(&file, FORMAT, VERSION, "checkpoints lie in RUN_DIR/checkpoints")?;
+        Ok(Self(file))
+    }
+
+    /// The configuration it was written under, TOML.
+    pub fn config(&self) -> Result<&str> {
+        meta(&self.0, "config")
+    }
+
+    /// What was being trained.
+    pub fn task(&self) -> Result<&str> {
+        meta(&self.0, "task")
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> Result<Counters> {
+        serde_json::from_str(meta(&self.0, "counters")?).map_err(|e| {
+            let place = format!("{}: counters", self.0.place());
+            Error::new(ErrorKind::Malformed, place, "the counters of a checkpoint", e)
+        })
+    }
+
+    /// How weights taken from it were trained, JSON.
+    pub(crate) fn record(&self) -> Result<String> {
+        let counters = self.counters()?;
+        Ok(counters.record(counters.elapsed_seconds, meta(&self.0, "history")?))
+    }
+
+    pub(crate) fn into_tensors(self) -> TensorFile {
+        self.0
+    }
+
+    /// All of it, every tensor checked against the layout.
+    pub fn load(&self, layout: &ParamLayout) -> Result<Checkpoint> {
+        let groups = self.0.groups(layout, &PREFIXES, &[Dtype::F32])?;
+        let Ok([params, ema, adam_m, adam_v]) = <[Vec<f32>; 4]>::try_from(groups) else {
+            unreachable!("one group per prefix");
+        };
+        Ok(Checkpoint {
+            state: TrainState { params, ema, adam_m, adam_v, counters: self.counters()? },
+            task: self.task()?.to_string(),
+            config: self.config()?.to_string(),
+            history: meta(&self.0, "history")?.to_string(),
+        })
+    }
+}
+
+/// The metadata under `key`, which must be there.
+pub(crate) fn meta<'a>(file: &'a TensorFile, key: &str) -> Result<&'a str> {
+    file.meta(key).ok_or_else(|| {
+        Error::new(ErrorKind::Malformed, file.place(), format!("metadata `{key}`"), "a file without it")
+    })
+}
+
+/// Checks what kind of file it is, and that this program knows its version.
+pub(crate) fn check_format(file: &TensorFile, format: &str, version: &str, hint: &str) -> Result<()> {
+    let got = file.meta("format");
+    if got != Some(format) {
+        let got = got.map_or("a tensor file of another program".into(), |g| format!("`{g}`"));
+        return Err(Error::new(ErrorKind::Malformed, file.place(), format!("`{format}`"), got).hint(hint));
+    }
+    let got = meta(file, "version")?;
+    if got != version {
+        let want = format!("version {version} of the format");
+        return Err(Error::new(ErrorKind::Malformed, file.place(), want, format!("version {got}"))
+            .hint("the file was written by another version of this program"));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What a run is told: how long, how fast, how often to look and to save, and what to do when a number is lost.
+
+use super::adamw::AdamW;
+use super::schedule::Schedule;
+use sheaf_admm::error::check_positive;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// What follows a loss or gradient that is not finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnNan {
+    /// The run stops with an error that names the step, the sample and the last good checkpoint.
+    #[default]
+    Stop,
+    /// The run returns to the last good checkpoint and continues with the batches after the bad one.
+    Rollback,
+}
+
+/// The checked options of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainOptions {
+    /// Number of updates.
+    pub steps: u64,
+    /// Learning rate of each update.
+    pub schedule: Schedule,
+    /// The update rule.
+    pub adamw: AdamW,
+    /// Longest gradient; `None` leaves it as it is.
+    pub clip: Option<f64>,
+    /// Decay of the running average.
+    pub ema: f64,
+    /// Updates between evaluations; 0 evaluates only at the end.
+    pub eval_every: u64,
+    /// Updates between checkpoints; 0 leaves it to the clock and the end.
+    pub checkpoint_every: u64,
+    /// Minutes between checkpoints; 0 leaves it to the steps and the end.
+    pub checkpoint_minutes: f64,
+    /// Updates between lines of metrics.
+    pub log_every: u64,
+    /// Checkpoints kept, newest first. Two or more allow a rollback past a checkpoint that is itself bad.
+    pub keep: usize,
+    /// The metric whose largest value makes the best weights; `None` takes the first one evaluated.
+    pub best_metric: Option<String>,
+    /// What follows a non-finite number.
+    pub on_nan: OnNan,
+    /// Rollbacks before the run gives up.
+    pub max_rollbacks: u32,
+}
+
+impl TrainOptions {
+    /// Checks that the numbers have a meaning.
+    pub fn check(&self) -> Result<()> {
+        self.schedule.check()?;
+        self.adamw.check()?;
+        self.clip.map_or(Ok(()), |max| check_positive("clip", max))?;
+        for (place, value) in
+            [("steps", self.steps), ("log_every", self.log_every), ("keep", self.keep as u64)]
+        {
+            if value == 0 {
+                return Err(Error::new(ErrorKind::NotPositive, place, "1 or more", value));
+            }
+        }
+        if !(0.0..1.0).contains(&self.ema) {
+            return Err(Error::new(ErrorKind::OutOfRange, "ema", "0 ≤ decay < 1", self.ema));
+        }
+        if !(self.checkpoint_minutes.is_finite() && self.checkpoint_minutes >= 0.0) {
+            let got = self.checkpoint_minutes;
+            return Err(Error::new(ErrorKind::OutOfRange, "checkpoint_minutes", "a finite number ≥ 0", got));
+        }
+        Ok(())
+    }
+}

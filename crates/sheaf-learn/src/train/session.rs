@@ -1,0 +1,279 @@
+//! The parts of a run's loop: update, log, evaluate, save, roll back.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::checkpoint::{Checkpoint, TrainState};
+use super::clip::{clip_global_norm, global_norm};
+use super::ema::ema_update;
+use super::metrics::{self, MetricsWriter};
+use super::observer::{Progress, TrainEvent, TrainObserver};
+use super::options::OnNan;
+use super::run_dir::RunDir;
+use super::tensorboard::EventWriter;
+use super::tensors::Precision;
+use super::trainer::Run;
+use super::weights::{WeightsMeta, save_weights};
+use super::{StepStats, Trainable};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// One sitting of a run: from its start, or from a checkpoint, to its end or interruption.
+pub(super) struct Session<'a> {
+    model: &'a mut dyn Trainable,
+    run: &'a Run<'a>,
+    observer: &'a mut dyn TrainObserver,
+    dir: RunDir,
+    at: Checkpoint,
+    grad: Vec<f32>, // [n]
+    metrics: MetricsWriter,
+    events: EventWriter,
+    /// The step whose checkpoint is on the disk as `at` has it.
+    saved: Option<u64>,
+    clock: Clock,
+}
+
+struct Clock {
+    start: Instant,
+    elapsed_before: f64,
+    first_step: u64,
+    last_save: Instant,
+    samples_per_s: Option<f64>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn open(
+        model: &'a mut dyn Trainable,
+        run: &'a Run<'a>,
+        observer: &'a mut dyn TrainObserver,
+        dir: RunDir,
+        at: Checkpoint,
+    ) -> Result<Self> {
+        let counters = &at.state.counters;
+        let metrics = MetricsWriter::open(&dir.metrics(), counters.step)?;
+        let events = EventWriter::create(dir.root(), counters.step)?;
+        let now = Instant::now();
+        let clock = Clock {
+            start: now,
+            elapsed_before: counters.elapsed_seconds,
+            first_step: counters.step,
+            last_save: now,
+            samples_per_s: None,
+        };
+        let saved = run.resume.then_some(counters.step);
+        let grad = vec![0.0; at.state.params.len()];
+        let mut session = Self { model, run, observer, dir, at, grad, metrics, events, saved, clock };
+        session.observer.event(&TrainEvent::Started { step: session.step() });
+        // A new run saves its start, so that there is always a checkpoint to name and to return to.
+        session.save()?;
+        Ok(session)
+    }
+
+    /// Updates made.
+    pub(super) fn step(&self) -> u64 {
+        self.at.state.counters.step
+    }
+
+    fn seconds(&self) -> f64 {
+        self.clock.elapsed_before + self.clock.start.elapsed().as_secs_f64()
+    }
+
+    /// One update; false if it ended in a rollback instead.
+    pub(super) fn update(&mut self) -> Result<bool> {
+        let begin = Instant::now();
+        let options = self.run.options;
+        let TrainState { params, ema, adam_m, adam_v, counters } = &mut self.at.state;
+        let batch = counters.step + counters.skipped;
+        let stats = self.model.loss_and_grad(params, counters.seed, batch, &mut self.grad)?;
+        let norm = match options.clip {
+            Some(max) => clip_global_norm(max, &mut self.grad),
+            None => global_norm(&self.grad),
+        };
+        if !(stats.loss.is_finite() && norm.is_finite() && stats.bad_sample.is_none()) {
+            return self.lost(batch, &stats, norm).map(|()| false);
+        }
+        let rate = options.schedule.at(counters.step);
+        options.adamw.update(rate, counters.step + 1, &self.grad, params, adam_m, adam_v)?;
+        ema_update(options.ema, params, ema)?;
+        counters.step += 1;
+        counters.samples += stats.samples as u64;
+        counters.window_loss = (f64::from_bits(counters.window_loss) + stats.loss).to_bits();
+        counters.window_steps += 1;
+        self.report(&stats, norm, begin.elapsed().as_secs_f64());
+        if self.due(options.log_every) {
+            self.log(norm, rate)?;
+        }
+        Ok(true)
+    }
+
+    /// Every `interval` updates (0: never) and at the end.
+    fn due(&self, interval: u64) -> bool {
+        let step = self.step();
+        step == self.run.options.steps || (interval > 0 && step.is_multiple_of(interval))
+    }
+
+    fn report(&mut self, stats: &StepStats, grad_norm: f64, seconds: f64) {
+        let now = stats.samples as f64 / seconds.max(1e-9);
+        let clock = &mut self.clock;
+        let samples_per_s = clock.samples_per_s.map_or(now, |before| 0.95 * before + 0.05 * now);
+        clock.samples_per_s = Some(samples_per_s);
+        let (step, steps) = (self.at.state.counters.step, self.run.options.steps);
+        let done = step.saturating_sub(clock.first_step).max(1);
+        let seconds_left = clock.start.elapsed().as_secs_f64() / done as f64 * (steps - step) as f64;
+        let loss = stats.loss;
+        self.observer.progress(&Progress { step, steps, loss, grad_norm, samples_per_s, seconds_left });
+    }
+
+    /// The mean loss since the last line, and the last norm and rate.
+    fn log(&mut self, norm: f64, rate: f64) -> Result<()> {
+        let (step, seconds) = (self.step(), self.seconds());
+        let counters = &mut self.at.state.counters;
+        let loss = f64::from_bits(counters.window_loss) / counters.window_steps as f64;
+        (counters.window_loss, counters.window_steps) = (0, 0);
+        self.metrics.write(
+            step,
+            counters.samples,
+            seconds,
+            &[("loss", loss), ("grad_norm", norm), ("lr", rate)],
+        )?;
+        self.events.scalars(step, &[("train/loss", loss), ("train/grad_norm", norm), ("train/lr", rate)])
+    }
+
+    pub(super) fn evaluate_if_due(&mut self) -> Result<()> {
+        if !self.due(self.run.options.eval_every) {
+            return Ok(());
+        }
+        let (step, samples) = (self.step(), self.at.state.counters.samples);
+        self.observer.event(&TrainEvent::Evaluating { step });
+        let metrics = self.model.evaluate(&self.at.state.ema)?;
+        let names: Vec<String> = metrics.iter().map(|(name, _)| format!("eval/{name}")).collect();
+        let values: Vec<(&str, f64)> =
+            names.iter().zip(&metrics).map(|(name, (_, value))| (name.as_str(), *value)).collect();
+        self.metrics.write(step, samples, self.seconds(), &values)?;
+        self.events.scalars(step, &values)?;
+        self.at.history.push_str(&metrics::line(step, samples, None, &values));
+        let best = self.is_best(&metrics)?;
+        if best {
+            self.export(&self.dir.best())?;
+        }
+        self.observer.event(&TrainEvent::Evaluated { step, metrics: &metrics, best });
+        Ok(())
+    }
+
+    /// Compares with the best so far and remembers.
+    fn is_best(&mut self, metrics: &[(String, f64)]) -> Result<bool> {
+        let value = match &self.run.options.best_metric {
+            None => metrics.first().map_or(f64::NAN, |(_, value)| *value),
+            Some(name) => {
+                metrics.iter().find(|(n, _)| n == name).map(|(_, value)| *value).ok_or_else(|| {
+                    let names: Vec<&str> = metrics.iter().map(|(n, _)| n.as_str()).collect();
+                    let want = format!("one of {}", names.join(", "));
+                    Error::new(
+                        ErrorKind::Unsupported,
+                        "metric of the best weights",
+                        want,
+                        format!("`{name}`"),
+                    )
+                })?
+            }
+        };
+        let counters = &mut self.at.state.counters;
+        let before = counters.best.map_or(f64::NEG_INFINITY, f64::from_bits);
+        let best = value > before;
+        if best {
+            counters.best = Some(value.to_bits());
+        }
+        Ok(best)
+    }
+
+    pub(super) fn save_if_due(&mut self) -> Result<()> {
+        let options = self.run.options;
+        let minutes = self.clock.last_save.elapsed().as_secs_f64() / 60.0;
+        let by_time = options.checkpoint_minutes > 0.0 && minutes >= options.checkpoint_minutes;
+        if by_time || self.due(options.checkpoint_every) {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoint of this step, unless it is there, and removes the oldest.
+    pub(super) fn save(&mut self) -> Result<PathBuf> {
+        let (step, path) = (self.step(), self.dir.checkpoint(self.step()));
+        if self.saved != Some(step) {
+            self.at.state.counters.elapsed_seconds = self.seconds();
+            self.at.save(&path, self.model.layout())?;
+            self.saved = Some(step);
+            self.clock.last_save = Instant::now();
+            self.dir.prune(self.run.options.keep)?;
+            self.observer.event(&TrainEvent::CheckpointWritten { step, path: &path });
+        }
+        Ok(path)
+    }
+
+    /// Writes the final weights.
+    pub(super) fn finish(&mut self) -> Result<PathBuf> {
+        let path = self.dir.last();
+        self.export(&path)?;
+        Ok(path)
+    }
+
+    /// Writes the running average as weights, with the record of the training up to here.
+    fn export(&self, path: &Path) -> Result<()> {
+        let record = self.at.state.counters.record(self.seconds(), &self.at.history);
+        let about = WeightsMeta { task: self.at.task.clone(), config: self.at.config.clone(), record };
+        save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
+    }
+
+    /// A loss or gradient was not finite: stop with an error, or go back to the last good checkpoint.
+    fn lost(&mut self, batch: u64, stats: &StepStats, norm: f64) -> Result<()> {
+        let (from, options) = (self.step(), self.run.options);
+        let (to, path) = self.good_checkpoint(from)?;
+        let count = self.at.state.counters.rollbacks + 1;
+        if options.on_nan == OnNan::Stop || count > options.max_rollbacks {
+            let sample = stats.bad_sample.map_or(String::new(), |s| format!(", sample {s}"));
+            let place = format!("step {from} (batch {batch}{sample})");
+            let got = format!("loss {}, gradient norm {norm}", stats.loss);
+            let good = format!("the last good checkpoint is {}", path.display());
+            return Err(Error::new(ErrorKind::NotFinite, place, "a finite loss and gradient", got).hint(
+                match options.on_nan {
+                    OnNan::Stop => format!(
+                        "{good}; --resume --on-nan rollback returns to it and leaves the bad batch out"
+                    ),
+                    OnNan::Rollback => {
+                        format!("{good}; {} rollbacks did not help: try a lower learning rate", count - 1)
+                    }
+                },
+            ));
+        }
+        let best = self.at.state.counters.best;
+        self.at = Checkpoint::load(&path, self.model.layout())?;
+        self.at.config = self.run.config.into();
+        let counters = &mut self.at.state.counters;
+        counters.skipped = batch + 1 - to;
+        counters.rollbacks = count;
+        counters.best = best; // `best.safetensors` is not undone
+        let sample = stats.bad_sample;
+        let sample_text = sample.map_or("null".into(), |s| s.to_string());
+        self.at.history.push_str(&format!(
+            "{{\"step\":{to},\"rollback_from\":{from},\"batch\":{batch},\"sample\":{sample_text}}}\n"
+        ));
+        // In this order a kill at any point leaves a run that resumes: to this rollback, or to the one it repeats.
+        self.saved = None;
+        self.save()?;
+        self.dir.remove_after(to)?;
+        self.metrics = MetricsWriter::open(&self.dir.metrics(), to)?;
+        self.events.restart(to)?;
+        self.observer.event(&TrainEvent::RolledBack { from, to, batch, sample, count });
+        Ok(())
+    }
+
+    /// The newest checkpoint from before update `step`; one of this very step only if there is no other.
+    fn good_checkpoint(&self, step: u64) -> Result<(u64, PathBuf)> {
+        let mut found = self.dir.checkpoints()?;
+        found.retain(|(s, _)| *s <= step);
+        let older = found.iter().rposition(|(s, _)| *s < step);
+        older.or(found.len().checked_sub(1)).map(|k| found.swap_remove(k)).ok_or_else(|| {
+            let place = self.dir.root().display().to_string();
+            Error::new(ErrorKind::Io, place, "a checkpoint to return to", "none: they were removed")
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Tensor files: safetensors with a checksum, checked on the way in.
+//!
+//! ```text
+//! u64 header length · JSON header {"__metadata__": {…}, NAME: {dtype, shape, data_offsets}} · bytes
+//! ```
+//!
+//! The header is written here and not by the `safetensors` crate because that one keeps metadata in a hash map,
+//! whose order changes from run to run: the same training should end in the same file. The crate reads and validates.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, Metadata};
+
+use super::crc32c::crc32c;
+use super::f16::{f16_from_f32, f32_from_f16};
+use super::file::io_error;
+use crate::params::ParamLayout;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// How the numbers of a weights file are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// 32 bits: what training keeps.
+    #[default]
+    F32,
+    /// 16 bits: half the size, three digits.
+    F16,
+}
+
+/// The bytes of a file with one group of tensors per `(prefix, values)`, named `prefix + NAME` in `layout`'s order.
+pub(crate) fn encode(
+    place: &str,
+    mut metadata: BTreeMap<&str, String>,
+    layout: &ParamLayout,
+    groups: &[(&str, &[f32])], // each [layout.len()]
+    precision: Precision,
+) -> Result<Vec<u8>> {
+    layout.check()?;
+    let (width, dtype) = match precision {
+        Precision::F32 => (4, "F32"),
+        Precision::F16 => (2, "F16"),
+    };
+    let mut data = Vec::with_capacity(groups.len() * layout.len() * width);
+    let mut entries = Vec::new();
+    for (prefix, values) in groups {
+        sheaf_admm::error::check_len(place, layout.len(), values.len())?;
+        for entry in layout.entries() {
+            let (name, start) = (format!("{prefix}{}", entry.name), data.len());
+            push(&mut data, &values[entry.range.clone()], precision)
+                .map_err(|value| too_large(place, &name, value))?;
+            let info = serde_json::json!({
+                "dtype": dtype, "shape": entry.shape, "data_offsets": [start, data.len()],
+            });
+            entries.push((name, info));
+        }
+    }
+    metadata.insert("checksum", format!("crc32c:{:08x}", crc32c(&data)));
+    let mut header = serde_json::Map::new();
+    header.insert("__metadata__".into(), serde_json::json!(metadata));
+    header.extend(entries);
+    let mut header = serde_json::Value::Object(header).to_string();
+    // Padded so that the tensors start on a multiple of eight bytes.
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.append(&mut data);
+    Ok(bytes)
+}
+
+/// Appends the values; the first that half precision cannot hold comes back as the error.
+fn push(data: &mut Vec<u8>, values: &[f32], precision: Precision) -> Result<(), f32> {
+    for &value in values {
+        match precision {
+            Precision::F32 => data.extend_from_slice(&value.to_le_bytes()),
+            Precision::F16 => {
+                let half = f16_from_f32(value);
+                if value.is_finite() && !f32_from_f16(half).is_finite() {
+                    return Err(value);
+                }
+                data.extend_from_slice(&half.to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn too_large(place: &str, name: &str, value: f32) -> Error {
+    let place = format!("{place}: tensor `{name}`");
+    Error::new(ErrorKind::OutOfRange, place, "magnitudes below 65520 for half precision", value)
+        .hint("store these weights in 32 bits")
+}
+
+/// A tensor file in memory whose header, sizes and checksum have been checked.
+#[derive(Debug)]
+pub struct TensorFile {
+    place: String,
+    bytes: Cow<'static, [u8]>,
+    start: usize,
+    header: Metadata,
+}
+
+impl TensorFile {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| io_error(path, "a readable file", &e))?;
+        Self::parse(&path.display().to_string(), bytes.into())
+    }
+
+    /// Parses `bytes`; `place` names them in errors.
+    pub fn parse(place: &str, bytes: Cow<'static, [u8]>) -> Result<Self> {
+        let (header_len, header) = SafeTensors::read_metadata(&bytes).map_err(|e| {
+            Error::new(ErrorKind::Malformed, place, "a complete safetensors file", e)
+                .hint("the file is truncated or of another kind; copy it again or choose another")
+        })?;
+        let file = Self { place: place.to_string(), start: 8 + header_len, header, bytes };
+        if let Some(stored) = file.meta("checksum") {
+            let computed = format!("crc32c:{:08x}", crc32c(&file.bytes[file.start..]));
+            if stored != computed {
+                let want = format!("tensors with checksum {stored}");
+                return Err(Error::new(ErrorKind::Malformed, place, want, computed)
+                    .hint("the file was damaged after it was written; copy it again or choose another"));
+            }
+        }
+        Ok(file)
+    }
+
+    /// What errors call this file.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The metadata text under `key`.
+    pub fn meta(&self, key: &str) -> Option<&str> {
+        self.header.metadata().as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// Names in the order of their bytes.
+    pub fn names(&self) -> Vec<String> {
+        self.header.offset_keys()
+    }
+
+    /// Type and shape of a tensor.
+    pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
+        self.header.info(name).map(|i| (i.dtype, i.shape.as_slice()))
+    }
+
+    /// The numbers of a tensor of this shape, stored as one of `types` (of F32 and F16).
+    pub fn tensor(&self, name: &str, shape: &[usize], types: &[Dtype]) -> Result<Vec<f32>> {
+        let place = || format!("{}: tensor `{name}`", self.place);
+        let names: Vec<String> = types.iter().map(|t| format!("{t:?}")).collect();
+        let want = format!("{} of shape {shape:?}", names.join(" or "));
+        let Some(info) = self.header.info(name) else {
+            return Err(Error::new(ErrorKind::Malformed, place(), want, "no such tensor").hint(FOREIGN));
+        };
+        if info.shape != shape {
+            let got = format!("shape {:?}", info.shape);
+            return Err(Error::new(ErrorKind::Shape, place(), want, got).hint(FOREIGN));
+        }
+        let bytes = &self.bytes[self.start..][info.data_offsets.0..info.data_offsets.1];
+        match info.dtype {
+            Dtype::F32 if types.contains(&Dtype::F32) => {
+                Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+            }
+            Dtype::F16 if types.contains(&Dtype::F16) => {
+                Ok(bytes.as_chunks::<2>().0.iter().map(|b| f32_from_f16(u16::from_le_bytes(*b))).collect())
+            }
+            other => Err(Error::new(ErrorKind::Malformed, place(), want, format_args!("{other:?}"))),
+        }
+    }
+
+    /// One flat vector per prefix: every tensor of the layout must be there, and no other may be.
+    pub fn groups(&self, layout: &ParamLayout, prefixes: &[&str], types: &[Dtype]) -> Result<Vec<Vec<f32>>> {
+        layout.check()?;
+        let known: std::collections::BTreeSet<String> = prefixes
+            .iter()
+            .flat_map(|prefix| layout.entries().iter().map(move |e| format!("{prefix}{}", e.name)))
+            .collect();
+        if let Some(extra) = self.names().into_iter().find(|name| !known.contains(name)) {
+            let place = format!("{}: tensor `{extra}`", self.place);
+            let got = "a tensor the model does not have";
+            return Err(
+                Error::new(ErrorKind::Malformed, place, "only the model's tensors", got).hint(FOREIGN)
+            );
+        }
+        let load = |prefix: &&str| {
+            let mut flat = Vec::with_capacity(layout.len());
+            for entry in layout.entries() {
+                flat.extend(self.tensor(&format!("{prefix}{}", entry.name), &entry.shape, types)?);
+            }
+            Ok(flat)
+        };
+        prefixes.iter().map(load).collect()
+    }
+}
+
+const FOREIGN: &str = "the file belongs to a model with another configuration";

@@ -1,0 +1,132 @@
+//! A run from its start, or from where it stopped, to its end.
+//!
+//! **Same bits.** Everything an update reads is in the checkpoint or a function of (seed, batch number), so a run that
+//! was interrupted, or killed and taken up from its latest checkpoint, ends in the parameters, averages, moments and
+//! metrics of one that was not.
+//!
+//! **Rollback.** Update `step` uses batch `step + skipped`. When batch b gives a loss or gradient that is not finite,
+//! the state returns to the newest checkpoint from before that update — so never to one that failed at once, if there
+//! is an older one — and `skipped` is set so that the next batch is b + 1: the batches between the checkpoint and b
+//! are not seen again, and no batch is met twice in the same state. The learning rate goes on from the checkpoint's
+//! step, and the run still makes all its updates. With checkpoints by the clock, which checkpoint is the newest, and so
+//! what follows a rollback, depends on the machine's speed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Trainable;
+use super::checkpoint::{Checkpoint, CheckpointFile, TrainState};
+use super::file::write_whole;
+use super::observer::{Outcome, TrainObserver};
+use super::options::TrainOptions;
+use super::run_dir::{RunDir, check_same_config};
+use super::session::Session;
+use super::weights::WeightsFile;
+use sheaf_admm::error::{check_finite, check_len};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+/// What to train, where, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The directory of the run.
+    pub dir: &'a Path,
+    /// The name of the task, for the weights.
+    pub task: &'a str,
+    /// The whole configuration with every default filled in, TOML.
+    pub config: &'a str,
+    /// The seed of the initial parameters, batches and noise.
+    pub seed: u64,
+    /// How.
+    pub options: &'a TrainOptions,
+    /// Continue the run in `dir` instead of starting one.
+    pub resume: bool,
+    /// Dotted configuration keys that a resumed run may change, because they do not touch the numbers.
+    pub may_change: &'a [&'a str],
+    /// Where a new run starts, instead of at random parameters. A resumed one has them in its checkpoint.
+    pub init: Option<Init<'a>>,
+}
+
+/// Weights that a run starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct Init<'a> {
+    /// What the record of the run calls them.
+    pub name: &'a str,
+    /// The weights.
+    pub weights: &'a WeightsFile,
+}
+
+/// Trains until all updates are made, `stop` is raised or a number is lost.
+pub fn train(
+    model: &mut dyn Trainable,
+    run: &Run<'_>,
+    observer: &mut dyn TrainObserver,
+    stop: &AtomicBool,
+) -> Result<Outcome> {
+    run.options.check()?;
+    model.layout().check()?;
+    let (dir, at) = if run.resume { resume(model, run)? } else { start(model, run)? };
+    let mut session = Session::open(model, run, observer, dir, at)?;
+    while session.step() < run.options.steps {
+        if stop.load(Ordering::Relaxed) {
+            let checkpoint = session.save()?;
+            return Ok(Outcome::Interrupted { step: session.step(), checkpoint });
+        }
+        // After a rollback there is nothing new to evaluate or to save.
+        if session.update()? {
+            session.evaluate_if_due()?;
+            session.save_if_due()?;
+        }
+    }
+    session.save()?;
+    Ok(Outcome::Finished { weights: session.finish()? })
+}
+
+fn start(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
+    let (params, history) = match run.init {
+        Some(init) => (init.weights.params(model.layout())?, init.history(run.task)?),
+        None => (model.initial(run.seed), String::new()),
+    };
+    check_len("initial parameters", model.layout().len(), params.len())?;
+    check_finite("initial parameters", &params)?;
+    let dir = RunDir::create(run.dir, run.config)?;
+    let state = TrainState::new(params, run.seed);
+    Ok((dir, Checkpoint { state, task: run.task.into(), config: run.config.into(), history }))
+}
+
+impl Init<'_> {
+    /// The first line of the run's history: how the weights it starts from were trained.
+    fn history(&self, task: &str) -> Result<String> {
+        let (place, about) = (self.weights.tensors().place(), self.weights.about());
+        self.weights.need_task(task, "a run can start only from weights of its own task")?;
+        let malformed = |e| Error::new(ErrorKind::Malformed, format!("record of {place}"), "JSON", e);
+        let record: serde_json::Value = match about.record.as_str() {
+            "" => serde_json::Value::Null,
+            text => serde_json::from_str(text).map_err(malformed)?,
+        };
+        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": self.name, "record": record })))
+    }
+}
+
+fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
+    let (dir, path) = RunDir::resume(run.dir)?;
+    let file = CheckpointFile::read(&path)?;
+    let place = path.display().to_string();
+    // Configuration before tensors: a changed width is better told by its key than by a shape.
+    check_same_config(&place, file.config()?, run.config, run.may_change)?;
+    let mut at = file.load(model.layout())?;
+    for (what, expected, got) in [
+        ("task", at.task.clone(), run.task.to_string()),
+        ("seed", at.state.counters.seed.to_string(), run.seed.to_string()),
+    ] {
+        if expected != got {
+            let expected = format!("{expected}, as in {place}");
+            return Err(Error::new(ErrorKind::Unsupported, format!("{what} of the run"), expected, got)
+                .hint("resume with what the run was started with, or start a new run"));
+        }
+    }
+    if at.config != run.config {
+        at.config = run.config.into();
+        write_whole(&dir.config(), run.config.as_bytes())?;
+    }
+    Ok((dir, at))
+}

@@ -1,0 +1,146 @@
+//! Weights without the training around them: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
+//! `config` (TOML: enough to build the model), `record` (JSON: how they were trained), `checksum`.
+//!
+//! A checkpoint is read as weights too: its running average.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::tensor::Dtype;
+
+use super::checkpoint::{self, CheckpointFile, check_format, meta};
+use super::file::write_whole;
+use super::tensors::{Precision, TensorFile, encode};
+use crate::params::ParamLayout;
+use sheaf_admm::error::check_finite;
+use sheaf_admm::{Error, ErrorKind, Result};
+
+const FORMAT: &str = "sheaf-admm weights";
+const VERSION: &str = "1";
+
+/// What weights say about themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeightsMeta {
+    /// The task: `maze`, `mnist`, `sudoku`.
+    pub task: String,
+    /// The configuration of the model, TOML.
+    pub config: String,
+    /// How they were trained, JSON.
+    pub record: String,
+}
+
+/// The bytes of a weights file.
+pub fn encode_weights(
+    layout: &ParamLayout,
+    params: &[f32], // [layout.len()]
+    about: &WeightsMeta,
+    precision: Precision,
+) -> Result<Vec<u8>> {
+    check_finite("weights", params)?;
+    let metadata = BTreeMap::from([
+        ("format", FORMAT.to_string()),
+        ("version", VERSION.to_string()),
+        ("task", about.task.clone()),
+        ("config", about.config.clone()),
+        ("record", about.record.clone()),
+    ]);
+    encode("weights", metadata, layout, &[("", params)], precision)
+}
+
+/// Writes weights to `path`, whole or not at all.
+pub fn save_weights(
+    path: &Path,
+    layout: &ParamLayout,
+    params: &[f32], // [layout.len()]
+    about: &WeightsMeta,
+    precision: Precision,
+) -> Result<()> {
+    write_whole(path, &encode_weights(layout, params, about, precision)?)
+}
+
+/// A weights file: first its texts, from which the model is built, then its numbers.
+#[derive(Debug)]
+pub struct WeightsFile {
+    file: TensorFile,
+    about: WeightsMeta,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Weights,
+    Checkpoint,
+}
+
+impl WeightsFile {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::check(TensorFile::read(path)?)
+    }
+
+    /// Weights that are part of the program; `place` names them in errors.
+    pub fn parse(place: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
+        Self::check(TensorFile::parse(place, bytes.into())?)
+    }
+
+    fn check(file: TensorFile) -> Result<Self> {
+        if file.meta("format") == Some(checkpoint::FORMAT) {
+            let from = CheckpointFile::check(file)?;
+            let (task, config) = (from.task()?.to_string(), from.config()?.to_string());
+            let about = WeightsMeta { task, config, record: from.record()? };
+            return Ok(Self { file: from.into_tensors(), about, kind: Kind::Checkpoint });
+        }
+        check_format(&file, FORMAT, VERSION, "`sheaf import` reads parameters of other programs")?;
+        let text = |key| meta(&file, key).map(str::to_string);
+        let about = WeightsMeta { task: text("task")?, config: text("config")?, record: text("record")? };
+        Ok(Self { file, about, kind: Kind::Weights })
+    }
+
+    /// What the weights say about themselves.
+    pub fn about(&self) -> &WeightsMeta {
+        &self.about
+    }
+
+    /// Checks that the weights are of this task; `hint` says why they must be.
+    pub fn need_task(&self, task: &str, hint: &str) -> Result<()> {
+        if self.about.task == task {
+            return Ok(());
+        }
+        let place = format!("task of {}", self.file.place());
+        Err(Error::new(ErrorKind::Unsupported, place, format!("`{task}`"), &self.about.task).hint(hint))
+    }
+
+    /// The tensors, for tables of names, types and shapes.
+    pub fn tensors(&self) -> &TensorFile {
+        &self.file
+    }
+
+    /// Names and shapes of the weights, in the order of the file.
+    pub fn layout(&self) -> ParamLayout {
+        let prefix = if self.kind == Kind::Checkpoint { checkpoint::PREFIXES[1] } else { "" };
+        let mut layout = ParamLayout::new();
+        for name in self.file.names() {
+            if let (Some(short), Some((_, shape))) = (name.strip_prefix(prefix), self.file.info(&name)) {
+                layout.add(short, shape);
+            }
+        }
+        layout
+    }
+
+    /// The flat vector of a model with this layout; every tensor is checked, none may be missing or left over.
+    pub fn params(&self, layout: &ParamLayout) -> Result<Vec<f32>> {
+        let (prefixes, nth): (&[&str], _) = match self.kind {
+            Kind::Weights => (&[""], 0),
+            Kind::Checkpoint => (&checkpoint::PREFIXES, 1), // the running average
+        };
+        let params = self.file.groups(layout, prefixes, &[Dtype::F32, Dtype::F16])?.swap_remove(nth);
+        for entry in layout.entries() {
+            check_finite(
+                &format!("{}: tensor `{}`", self.file.place(), entry.name),
+                &params[entry.range.clone()],
+            )?;
+        }
+        Ok(params)
+    }
+}
