@@ -2,7 +2,9 @@
 
 pub mod config;
 pub mod init;
+pub mod model;
 pub mod nn;
 pub mod params;
 pub mod rng;
+pub mod task;
 pub mod train;

@@ -32,6 +32,11 @@ pub trait StrictConfig: Serialize + DeserializeOwned + Default {
     fn more_keys() -> &'static [&'static str] {
         &[]
     }
+
+    /// Older names of keys that stay valid: (old, new).
+    fn aliases() -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 }
 
 /// Reads the file at `path` and applies the overrides, each `key=value`.
@@ -61,15 +66,31 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
     let mut table: Table = text
         .parse()
         .map_err(|e: toml::de::Error| Error::new(ErrorKind::Malformed, place, "valid TOML", e.message()))?;
+    rename(&mut table, T::aliases(), &mut origins);
     for text in overrides {
         apply(&mut table, &schema, text, &mut origins)?;
     }
+    rename(&mut table, T::aliases(), &mut origins);
     let check = Check { place, schema: &schema, more: T::more_keys(), origins: &origins };
     check.table("", &table, &schema)?;
     let defaults = Table::try_from(T::default())
         .map_err(|e| Error::new(ErrorKind::Malformed, "defaults", "a type that fits in TOML", e))?;
     fill(&mut table, &defaults, T::more_keys());
     T::deserialize(table).map_err(|e| check.explain(&e))
+}
+
+/// Gives keys under an older name their present one.
+fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
+    for (old, new) in aliases {
+        let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else { continue };
+        let Some(Value::Table(inner)) = table.get_mut(section) else { continue };
+        if let Some(value) = inner.remove(from) {
+            inner.insert(to.to_string(), value);
+            if let Some(origin) = origins.remove(*old) {
+                origins.insert((*new).to_string(), origin);
+            }
+        }
+    }
 }
 
 /// Gives the sections of a file what they leave out, as the whole value's default has it: a section alone does not know

@@ -19,7 +19,7 @@ use super::symmetry::{Symmetry, canonical_key};
 const FIRST_TRAINING_MAZE: u64 = 1 << 40;
 
 /// Mazes of one size with their solutions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MazeSet {
     /// Rows of pixels.
     pub height: usize,

@@ -14,35 +14,7 @@
 use sheaf_admm::Real;
 
 use super::solve::neighbours;
-use super::views::ViewGrid;
 use super::{CLASSES, GOAL, PATH, START, WALL};
-
-/// Averages overlapping logits into one picture. Pixels no agent sees become zero.
-pub fn reassemble<T: Real>(
-    grid: &ViewGrid,
-    logits: &[T],      // [agents, patch, patch, CLASSES]
-    picture: &mut [T], // [height, width, CLASSES]
-) {
-    let view_len = grid.view_pixels() * CLASSES;
-    debug_assert_eq!(logits.len(), grid.agents() * view_len);
-    debug_assert_eq!(picture.len(), grid.pixels() * CLASSES);
-    picture.fill(T::ZERO);
-    for (agent, view) in logits.chunks_exact(view_len).enumerate() {
-        for (classes, pixel) in view.chunks_exact(CLASSES).zip(grid.view(agent)) {
-            let Some(pixel) = pixel else { continue };
-            for (sum, &logit) in picture[pixel * CLASSES..][..CLASSES].iter_mut().zip(classes) {
-                *sum += logit;
-            }
-        }
-    }
-    for (pixel, classes) in picture.chunks_exact_mut(CLASSES).enumerate() {
-        let seen = grid.coverage(pixel / grid.width(), pixel % grid.width());
-        if seen > 1 {
-            let share = T::from_f64(seen as f64);
-            classes.iter_mut().for_each(|sum| *sum /= share);
-        }
-    }
-}
 
 /// The largest class of each pixel; the first of equal ones.
 pub fn argmax<T: Real>(

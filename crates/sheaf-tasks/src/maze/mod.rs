@@ -14,31 +14,20 @@
 //! | --- | --- |
 //! | [`carve`], [`data`], [`suite`], [`store`] | draw mazes, keep train and test apart, the published sets, npz files |
 //! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
-//! | [`views`] | what each agent sees, each distinct view once |
-//! | [`model`] | encoder, ADMM, decoder |
-//! | [`experiment`], [`evaluate`], [`settle`] | training runs from TOML files; solved rates; when to stop |
-//! | [`watch`], [`weights`] | one maze, iteration by iteration; trained models |
-//! | [`hot`] | what takes the time, to measure by |
-//! | [`metrics`] | from every agent's logits to one picture, and whether it is right |
+//! | [`task`] | the model: views, networks, targets, answers |
+//! | [`metrics`] | whether a prediction is right |
 //! | [`text`], [`image`] | mazes people type or paint |
 
 pub mod carve;
 pub mod data;
-pub mod evaluate;
-pub mod experiment;
-pub mod hot;
 pub mod image;
 pub mod metrics;
-pub mod model;
-pub mod settle;
 pub mod solve;
 pub mod store;
 pub mod suite;
 pub mod symmetry;
+pub mod task;
 pub mod text;
-pub mod views;
-pub mod watch;
-pub mod weights;
 
 /// Token 0: never occurs; the models have a class for it all the same.
 pub const UNUSED: u8 = 0;

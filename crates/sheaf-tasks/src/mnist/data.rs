@@ -41,7 +41,7 @@ impl Split {
 }
 
 /// Pictures of one size with their labels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageSet {
     /// Rows of pixels.
     pub height: usize,

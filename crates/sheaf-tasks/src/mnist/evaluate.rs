@@ -2,21 +2,19 @@
 //!
 //! Whatever tells pictures apart is a [`Classifier`]; the shifts, the draws and the counting are the same for all.
 
-use rayon::prelude::*;
-use sheaf_admm::admm::{Mode, Options};
-use sheaf_admm::{Error, ErrorKind, Real, Result};
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::ViewGrid;
+use sheaf_learn::model::evaluate::{SolveOptions, solve_all};
 
 use super::data::ImageSet;
-use super::metrics::vote;
-use super::model::{Batch, Board, MnistModel, Sample};
 use super::shifts::{Draw, Shift};
-use super::views::ViewGrid;
+use super::task::{MnistBoard, MnistConfig, MnistModel, PictureSamples, VoteReader, board};
 
 /// Pictures told at a time. Under noise hardly two views are alike, and each costs tens of kilobytes.
 const TILE: usize = 64;
 
 /// Tells pictures apart.
-pub trait Classifier<T> {
+pub trait Classifier {
     /// Classes it knows.
     fn classes(&self) -> usize;
 
@@ -27,7 +25,7 @@ pub trait Classifier<T> {
     fn tell(
         &mut self,
         patches: &ViewGrid,
-        images: &[T],             // [samples, height, width]
+        images: &[f32],           // [samples, height, width]
         dropped: Option<&[bool]>, // [samples, patches]
         classes: &mut [u8],       // [samples]
     ) -> Result<()>;
@@ -75,19 +73,21 @@ impl EvalReport {
 }
 
 /// Evaluates the agents on all pictures of a set. The answer does not depend on the number of threads.
-pub fn evaluate<T: Real>(
+pub fn evaluate(
+    config: &MnistConfig,
     model: &MnistModel,
-    params: &[T],
+    params: &[f32],
     set: &ImageSet,
     options: &EvalOptions,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<EvalReport> {
-    evaluate_with(&mut Agents::new(model, params, options.iterations), set, options, progress)
+    let solve = SolveOptions::fixed(options.iterations);
+    evaluate_with(&mut Agents { config, model, params, solve, board: None }, set, options, progress)
 }
 
 /// Evaluates any classifier; `progress` is told how many pictures were done.
-pub fn evaluate_with<T: Real>(
-    classifier: &mut impl Classifier<T>,
+pub fn evaluate_with(
+    classifier: &mut impl Classifier,
     set: &ImageSet,
     options: &EvalOptions,
     progress: &(dyn Fn(usize) + Sync),
@@ -100,7 +100,7 @@ pub fn evaluate_with<T: Real>(
     let (shift, pixels) = (options.shift, set.pixels());
     let (height, width) = shift.size(set.height, set.width);
     let patches = classifier.patches(height, width)?;
-    let (mut images, mut plain) = (vec![T::ZERO; TILE * height * width], vec![T::ZERO; pixels]);
+    let (mut images, mut plain) = (vec![0.0; TILE * height * width], vec![0.0; pixels]);
     let mut dropped = vec![false; TILE * patches.agents()];
     let mut told = [0; TILE];
     let draws = if shift.is_random() { options.draws.max(1) } else { 1 };
@@ -126,53 +126,43 @@ pub fn evaluate_with<T: Real>(
 
 /// The agents as a [`Classifier`].
 #[derive(Debug)]
-pub struct Agents<'m, T: Copy + Default> {
-    model: &'m MnistModel,
-    params: &'m [T],
-    iterations: usize,
-    board: Option<Board>,
-    batch: Batch<T>,
+pub struct Agents<'m> {
+    /// Keys of the model.
+    pub config: &'m MnistConfig,
+    /// The model.
+    pub model: &'m MnistModel,
+    /// Its numbers.
+    pub params: &'m [f32],
+    /// How to solve.
+    pub solve: SolveOptions,
+    /// The agents over the pictures last seen.
+    pub board: Option<MnistBoard>,
 }
 
-impl<'m, T: Real> Agents<'m, T> {
-    /// Agents that negotiate for so many iterations.
-    pub fn new(model: &'m MnistModel, params: &'m [T], iterations: usize) -> Self {
-        Self { model, params, iterations, board: None, batch: Batch::default() }
-    }
-}
-
-impl<T: Real> Classifier<T> for Agents<'_, T> {
+impl Classifier for Agents<'_> {
     fn classes(&self) -> usize {
-        self.model.classes()
+        self.config.classes
     }
 
     fn patches(&self, height: usize, width: usize) -> Result<ViewGrid> {
-        Ok(self.model.board(height, width)?.grid)
+        Ok(board(self.config, height, width)?.layout)
     }
 
     fn tell(
         &mut self,
         patches: &ViewGrid,
-        images: &[T],
+        images: &[f32],
         dropped: Option<&[bool]>,
         classes: &mut [u8],
     ) -> Result<()> {
-        let (model, params) = (self.model, self.params);
-        if self.board.as_ref().is_none_or(|board| board.grid != *patches) {
-            self.board = Some(model.board(patches.height(), patches.width())?);
+        if self.board.as_ref().is_none_or(|board| board.layout != *patches) {
+            self.board = Some(board(self.config, patches.height(), patches.width())?);
         }
-        let board = self.board.as_ref().expect("just made");
-        self.batch.encode(model, params, board, images, dropped);
-        let (z_update, options) = (model.z_update(), Options::fixed(self.iterations));
-        let (tables, index) = (self.batch.tables(), self.batch.views().index());
-        let room = || (Sample::default(), vec![T::ZERO; model.classes()]);
-        let pictures = index.par_chunks(board.sheaf.agents()).zip(classes.par_iter_mut()).with_max_len(1);
-        pictures.try_for_each_init(room, |(sample, votes), (index, class)| {
-            let mode = Mode::Solve;
-            model.solve(params, board, tables, index, &z_update, &options, mode, sample, &mut ())?;
-            model.decode(params, board, sample);
-            *class = vote(sample.logits(model, board), votes) as u8;
-            Ok(())
-        })
+        let sheaf = &self.board.as_ref().expect("just made").sheaf;
+        let samples = PictureSamples { grid: *patches, images, dropped };
+        let reader = VoteReader { classes: self.config.classes };
+        let told = solve_all(self.model, self.params, sheaf, &samples, &reader, &self.solve, &|_| {})?;
+        classes.iter_mut().zip(told).for_each(|(class, solved)| *class = solved.answer);
+        Ok(())
     }
 }

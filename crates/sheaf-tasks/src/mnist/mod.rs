@@ -8,24 +8,18 @@
 //! | [`idx`], [`data`] | IDX files, plain or gzipped; a set of pictures with its labels |
 //! | [`download`] | the four original files from a mirror, checked and resumable; or from a folder |
 //! | [`pen`], [`fit`] | digits drawn by a pen; painted pictures made like MNIST's |
-//! | [`views`] | what each agent sees, each distinct view once |
-//! | [`model`] | encoder, ADMM, decoder |
+//! | [`task`] | the model: views, networks, targets, answers |
 //! | [`metrics`] | from every agent's logits to one class |
-//! | [`experiment`], [`batches`], [`evaluate`] | training runs from TOML files; accuracies |
-//! | [`watch`], [`weights`] | one picture, iteration by iteration; trained models in files |
+//! | [`batches`], [`evaluate`] | pictures of a training step; accuracies |
 //! | [`shifts`] | padding, patch dropout, noise: what robustness is measured under |
 
 pub mod batches;
 pub mod data;
 pub mod download;
 pub mod evaluate;
-pub mod experiment;
 pub mod fit;
 pub mod idx;
 pub mod metrics;
-pub mod model;
 pub mod pen;
 pub mod shifts;
-pub mod views;
-pub mod watch;
-pub mod weights;
+pub mod task;

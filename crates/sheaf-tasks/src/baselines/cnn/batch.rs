@@ -10,8 +10,8 @@ use sheaf_learn::train::loss::cross_entropy_grad;
 use super::{CnnModel, Net};
 use crate::mnist::evaluate::Classifier;
 use crate::mnist::metrics::argmax;
-use crate::mnist::model::BatchLoss;
-use crate::mnist::views::ViewGrid;
+use sheaf_learn::model::BatchLoss;
+use sheaf_learn::model::ViewGrid;
 
 /// Pieces a batch is cut into; each has its own gradient, and these are added in order.
 const PIECES: usize = 16;
@@ -103,7 +103,7 @@ impl<'m, T: Real> CnnClassifier<'m, T> {
     }
 }
 
-impl<T: Real> Classifier<T> for CnnClassifier<'_, T> {
+impl Classifier for CnnClassifier<'_, f32> {
     fn classes(&self) -> usize {
         self.model.config.classes
     }
@@ -116,7 +116,7 @@ impl<T: Real> Classifier<T> for CnnClassifier<'_, T> {
     fn tell(
         &mut self,
         patches: &ViewGrid,
-        images: &[T],
+        images: &[f32],
         dropped: Option<&[bool]>,
         classes: &mut [u8],
     ) -> Result<()> {
@@ -129,7 +129,7 @@ impl<T: Real> Classifier<T> for CnnClassifier<'_, T> {
             if let Some(dropped) = dropped {
                 let dropped = &dropped[i * patches.agents()..][..patches.agents()];
                 for (agent, _) in dropped.iter().enumerate().filter(|(_, dropped)| **dropped) {
-                    patches.view(agent).flatten().for_each(|pixel| seen[pixel] = T::ZERO);
+                    patches.view(agent).flatten().for_each(|pixel| seen[pixel] = 0.0);
                 }
             }
             model.forward(params, size, seen, None, net);

@@ -6,11 +6,12 @@ use sheaf_learn::params::ParamLayout;
 use sheaf_learn::train::{StepStats, Trainable, WeightsFile};
 
 use super::{CnnBatch, CnnClassifier, CnnConfig, CnnModel};
-use crate::mnist::batches::{Epochs, Pictures};
+use crate::mnist::batches::Pictures;
 use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
-use crate::mnist::experiment::ImageData;
 use crate::mnist::shifts::Shift;
+use crate::mnist::task::ImageData;
+use sheaf_learn::task::{Epochs, Loaded};
 use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
 
 /// The `[eval]` section: what is looked at during training.
@@ -86,7 +87,7 @@ impl CnnTask {
     /// Checks the experiment and reads its pictures.
     pub fn new(experiment: CnnExperiment) -> Result<Self> {
         experiment.check()?;
-        let (train, test) = experiment.data.read(experiment.model.classes)?;
+        let Loaded { train, test, .. } = experiment.data.read(experiment.model.classes)?;
         Self::with_sets(experiment, train, test)
     }
 
@@ -115,7 +116,8 @@ impl Trainable for CnnTask {
     }
 
     fn loss_and_grad(&mut self, params: &[f32], seed: u64, step: u64, grad: &mut [f32]) -> Result<StepStats> {
-        self.epochs.fill(&self.train, seed, step, self.experiment.train.batch, &mut self.pictures);
+        let batch = self.experiment.train.batch;
+        self.pictures.fill(&mut self.epochs, &self.train, seed, step, batch);
         let Pictures { chosen, images, labels } = &self.pictures;
         let (size, dropout) = ((self.train.height, self.train.width), Some((seed, step)));
         let told = self.batch.loss_and_grad(&self.model, params, size, images, labels, dropout, grad)?;

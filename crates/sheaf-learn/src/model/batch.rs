@@ -1,0 +1,243 @@
+//! Many samples at once: on all cores, gradients added in an order that depends on the batch alone.
+//!
+//! A batch is cut into [`CHUNKS`] fixed chunks; each has its own gradient block, and the blocks are added in order.
+//! Which worker runs which chunk changes nothing. Large buffers belong to workers, not to chunks: as many exist as
+//! chunks run at once.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::{ErrorKind, Real, Result};
+use sheaf_kernels::vector::add;
+
+use super::net::{Decoder, Encoder};
+use super::spec::Scope;
+use super::tables::{TableGrad, Tables};
+use super::views::{Samples, Targets, Views};
+use super::worker::{ChunkGrad, Setting, Worker};
+use super::{Horizon, Model, Prepared};
+
+/// Chunks that a batch is cut into: enough to keep many cores busy, few enough to add up quickly.
+pub const CHUNKS: usize = 16;
+
+/// Parameters added at a time when the blocks of all chunks are summed.
+const SUM_BLOCK: usize = 1 << 14;
+
+/// Loss of a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchLoss {
+    /// Mean loss.
+    pub loss: f64,
+    /// First sample, counted within the batch, whose loss or gradient is not finite.
+    pub bad: Option<usize>,
+}
+
+/// Memory for batches.
+#[derive(Debug)]
+pub struct Batch<T: Real, E: Encoder, D: Decoder> {
+    prepared: Prepared<T, D>,
+    views: Views,
+    tables: Tables<T, E, D>,
+    chunks: Vec<Chunk<T>>,
+    jobs: Jobs<T, E, D>,
+    targets: Targets,
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Default for Batch<T, E, D> {
+    fn default() -> Self {
+        Self {
+            prepared: Prepared::default(),
+            views: Views::default(),
+            tables: Tables::default(),
+            chunks: Vec::new(),
+            jobs: Jobs::default(),
+            targets: Targets::default(),
+        }
+    }
+}
+
+/// Gradients of one chunk.
+#[derive(Debug, Default)]
+struct Chunk<T: Copy + Default> {
+    grad: ChunkGrad<T>,
+    tables: TableGrad<T>,
+}
+
+/// What a worker needs for one chunk after the other.
+#[derive(Debug)]
+pub(super) struct Job<T: Real, E: Encoder, D: Decoder> {
+    pub(super) worker: Worker<T, D>,
+    pub(super) views: Views,
+    pub(super) tables: Tables<T, E, D>,
+    grad: TableGrad<T>,
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Default for Job<T, E, D> {
+    fn default() -> Self {
+        let (worker, views) = (Worker::default(), Views::default());
+        Self { worker, views, tables: Tables::default(), grad: TableGrad::default() }
+    }
+}
+
+/// Jobs at rest.
+#[derive(Debug)]
+pub(super) struct Jobs<T: Real, E: Encoder, D: Decoder>(Mutex<Vec<Job<T, E, D>>>);
+
+impl<T: Real, E: Encoder, D: Decoder> Default for Jobs<T, E, D> {
+    fn default() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Jobs<T, E, D> {
+    /// Runs `f` with a job that nobody else uses.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Job<T, E, D>) -> R) -> R {
+        let idle = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut job = idle().pop().unwrap_or_default();
+        let result = f(&mut job);
+        idle().push(job);
+        result
+    }
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
+    /// Mean loss over the batch and, overwriting `grad`, its gradient.
+    pub fn loss_and_grad(
+        &mut self,
+        model: &Model<E, D>,
+        params: &[T],
+        sheaf: &Sheaf,
+        samples: &dyn Samples,
+        horizon: Horizon,
+        grad: &mut [T],
+    ) -> Result<BatchLoss> {
+        self.prepared.prepare(model, params, sheaf)?;
+        // All samples of a board have as many terms that count.
+        samples.targets(0, &mut self.targets);
+        let counted = model.loss.counted(&self.targets) * samples.len() * horizon.window();
+        let weight = T::from_f64(1.0 / counted.max(1) as f64);
+        let shared = model.spec.scope == Scope::Batch;
+        if shared {
+            let (agents, view_len) = (sheaf.agents(), model.encoder.view_len());
+            self.views.collect(samples, 0..samples.len(), agents, view_len);
+            self.tables.encode(model, params, sheaf, self.views.rows())?;
+        }
+        let per_chunk = samples.len().div_ceil(CHUNKS).next_multiple_of(model.tile()).max(1);
+        self.chunks.resize_with(samples.len().div_ceil(per_chunk).max(1), Chunk::default);
+        let Self { prepared, views, tables, chunks, jobs, .. } = self;
+        chunks.par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
+            let range = c * per_chunk..((c + 1) * per_chunk).min(samples.len());
+            jobs.with(|job| {
+                let work = Work { model, params, sheaf, prepared, samples, horizon, weight };
+                match shared {
+                    true => work.chunk_of_batch(range, views, tables, job, chunk),
+                    false => work.chunk_alone(range, job, chunk),
+                }
+            })
+        })?;
+        self.finish(model, params, sheaf, grad)
+    }
+
+    /// Adds the chunks in order and takes the gradients of tables back to the parameters.
+    fn finish(
+        &mut self,
+        model: &Model<E, D>,
+        params: &[T],
+        sheaf: &Sheaf,
+        grad: &mut [T],
+    ) -> Result<BatchLoss> {
+        let touched = model.touched.clone();
+        grad[..touched.start].fill(T::ZERO);
+        let chunks = &self.chunks;
+        // Every number is the sum over the chunks in order, whoever adds it.
+        grad[touched.clone()].par_chunks_mut(SUM_BLOCK).enumerate().for_each(|(k, out)| {
+            let at = touched.start + k * SUM_BLOCK;
+            out.copy_from_slice(&chunks[0].grad.params[at..][..out.len()]);
+            for chunk in &chunks[1..] {
+                add(out, &chunk.grad.params[at..][..out.len()]);
+            }
+        });
+        let (total, rest) = self.chunks.split_first_mut().expect("there are chunks");
+        let mut loss = BatchLoss { loss: total.grad.loss, bad: total.grad.bad };
+        for chunk in rest {
+            loss.loss += chunk.grad.loss;
+            loss.bad = loss.bad.or(chunk.grad.bad);
+            add(&mut total.grad.decoder, &chunk.grad.decoder);
+            if model.spec.scope == Scope::Batch {
+                total.tables.add(&chunk.tables);
+            }
+        }
+        let len = model.decoder.prepared_grad_len();
+        model.decoder.prepare_vjp(params, &total.grad.decoder[..len], grad);
+        if model.spec.scope == Scope::Batch {
+            self.tables.vjp(model, params, sheaf, self.views.rows(), &mut total.tables, grad)?;
+        }
+        Ok(loss)
+    }
+}
+
+/// What every chunk of a batch reads.
+struct Work<'a, T: Real, E: Encoder, D: Decoder> {
+    model: &'a Model<E, D>,
+    params: &'a [T],
+    sheaf: &'a Sheaf,
+    prepared: &'a Prepared<T, D>,
+    samples: &'a dyn Samples,
+    horizon: Horizon,
+    weight: T,
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
+    /// A chunk whose views are encoded with those of the whole batch.
+    fn chunk_of_batch(
+        &self,
+        range: Range<usize>,
+        views: &Views,
+        tables: &Tables<T, E, D>,
+        job: &mut Job<T, E, D>,
+        chunk: &mut Chunk<T>,
+    ) -> Result<()> {
+        chunk.grad.reset(self.model);
+        chunk.tables.reset(self.model, self.sheaf, tables.views());
+        let agents = self.sheaf.agents();
+        let index = &views.index()[range.start * agents..range.end * agents];
+        self.tiles(range.start, index, tables, &mut job.worker, &mut chunk.tables, &mut chunk.grad)
+    }
+
+    /// A chunk that encodes its own views.
+    fn chunk_alone(&self, range: Range<usize>, job: &mut Job<T, E, D>, chunk: &mut Chunk<T>) -> Result<()> {
+        let Job { worker, views, tables, grad } = job;
+        chunk.grad.reset(self.model);
+        let first = range.start;
+        views.collect(self.samples, range, self.sheaf.agents(), self.model.encoder.view_len());
+        tables.encode(self.model, self.params, self.sheaf, views.rows())?;
+        grad.reset(self.model, self.sheaf, tables.views());
+        self.tiles(first, views.index(), tables, worker, grad, &mut chunk.grad)?;
+        tables.vjp(self.model, self.params, self.sheaf, views.rows(), grad, &mut chunk.grad.params)
+    }
+
+    /// Loss and gradients of the samples `first..`, a tile at a time.
+    fn tiles(
+        &self,
+        first: usize,
+        index: &[u32],
+        tables: &Tables<T, E, D>,
+        worker: &mut Worker<T, D>,
+        d_tables: &mut TableGrad<T>,
+        chunk: &mut ChunkGrad<T>,
+    ) -> Result<()> {
+        let Self { model, params, sheaf, prepared, samples, horizon, weight } = *self;
+        let at = Setting { model, params, sheaf, prepared, tables };
+        let tile = model.tile();
+        for (k, index) in index.chunks(tile * sheaf.agents()).enumerate() {
+            let sample = first + k * tile;
+            match worker.grad(&at, index, samples, sample, horizon, weight, d_tables, chunk) {
+                Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample),
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! The consensus solver that a [`ModelSection`](super::section::ModelSection) names.
+
+use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::z_update::{
+    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
+};
+use sheaf_admm::{Real, Result};
+
+use super::section::{Choices, ConsensusKind, ModelSection};
+
+/// Whether the solver has a step size to learn.
+pub fn learns_eta(kind: ConsensusKind) -> bool {
+    matches!(kind, ConsensusKind::Descent | ConsensusKind::Edge | ConsensusKind::Huber)
+}
+
+/// The solver for this sheaf and step size.
+pub fn z_update<T: Real>(
+    section: &ModelSection,
+    choices: &Choices,
+    sheaf: &Sheaf,
+    eta: T,
+) -> Result<ZUpdate<T>> {
+    let number = T::from_f64;
+    let gamma = number(section.gamma);
+    let agreement = if choices.hard { Agreement::Hard } else { Agreement::Soft { gamma } };
+    let stop = match section.cg_tolerance {
+        0.0 => Stop::Steps(section.cg_steps),
+        relative => {
+            let relative = number(relative);
+            Stop::Tolerance { absolute: T::ZERO, relative, max_steps: section.cg_steps }
+        }
+    };
+    let momentum = number(section.momentum);
+    let cg = |start| ZUpdate::Cg(Cg { stop, start, ..Cg::published(agreement, section.cg_steps) });
+    Ok(match choices.consensus {
+        ConsensusKind::Cg => cg(CgStart::Published),
+        ConsensusKind::CgCarried => cg(CgStart::Carried),
+        ConsensusKind::CgWarm => cg(CgStart::Warm),
+        ConsensusKind::Gram | ConsensusKind::ClosedForm => unimplemented!("shared maps"),
+        ConsensusKind::Descent => ZUpdate::Descent(Descent { agreement, eta, momentum, stop }),
+        ConsensusKind::Edge => {
+            let method = EdgeMethod::Descent { eta, momentum: T::ZERO };
+            ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true })
+        }
+        ConsensusKind::Exact => ZUpdate::Exact(Exact::new(sheaf, agreement)),
+        ConsensusKind::Huber => {
+            let potential = EdgePotential::Huber { delta: number(section.huber_width) };
+            ZUpdate::Potential(Potential { potential, gamma, eta, momentum, stop })
+        }
+    })
+}

@@ -1,0 +1,361 @@
+//! Answers of a model to many samples, on all cores; and one sample watched iteration by iteration.
+
+use rayon::prelude::*;
+use sheaf_admm::admm::{Iteration, Mode, Observer, Options, Tolerances, Trace};
+use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+
+use super::batch::Jobs;
+use super::net::{Decoder, Encoder};
+use super::settle::{Settler, Settling};
+use super::spec::Scope;
+use super::tables::Tables;
+use super::views::{Samples, Views};
+use super::worker::{Setting, Worker};
+use super::{Model, Prepared};
+
+/// Samples whose views are encoded together, where a batch shares its views.
+const GROUP: usize = 128;
+
+/// Samples of a job, where every job encodes its own views.
+const ALONE: usize = 8;
+
+/// From the outputs of a sample to its answer.
+pub trait Reader: Sync {
+    /// What the agents say of a sample.
+    type Answer: PartialEq + Send;
+
+    /// The answer of sample `i`.
+    fn read<T: Real>(&self, i: usize, outputs: &[T]) -> Self::Answer; // [agents, outputs]
+
+    /// Whether an answer is complete by the rules of the task; the label is not asked.
+    fn complete(&self, _i: usize, _answer: &Self::Answer) -> bool {
+        false
+    }
+
+    /// Whether an answer is right; asked when the first solving iteration is wanted.
+    fn right(&self, _i: usize, _answer: &Self::Answer) -> bool {
+        false
+    }
+}
+
+/// How to solve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SolveOptions {
+    /// Iterations, or the limit when a sample may end earlier.
+    pub iterations: usize,
+    /// End a sample when it has settled.
+    pub settling: Option<Settling>,
+    /// End a sample when its residuals are below this relative tolerance.
+    pub tolerance: Option<f64>,
+    /// Decode after every iteration to find the first right answer. About doubles the cost.
+    pub first_right: bool,
+}
+
+impl SolveOptions {
+    /// Exactly `iterations` iterations.
+    pub fn fixed(iterations: usize) -> Self {
+        Self { iterations, settling: None, tolerance: None, first_right: false }
+    }
+
+    fn solver<T: Real>(&self) -> Options<T> {
+        let tolerances = self.tolerance.map(|relative| {
+            let relative = T::from_f64(relative);
+            Tolerances { absolute: T::ZERO, relative }
+        });
+        Options { tolerances, ..Options::fixed(self.iterations) }
+    }
+}
+
+/// What became of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Solved<A> {
+    /// The answer.
+    pub answer: A,
+    /// Iterations that ran.
+    pub iterations: usize,
+    /// First iteration (from 1) whose answer was right, where that was looked for.
+    pub first_right: Option<usize>,
+}
+
+/// Solves all samples. The answers do not depend on the number of threads. `progress` hears how many are done.
+pub fn solve_all<T: Real, E: Encoder, D: Decoder, R: Reader>(
+    model: &Model<E, D>,
+    params: &[T],
+    sheaf: &Sheaf,
+    samples: &dyn Samples,
+    reader: &R,
+    options: &SolveOptions,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Solved<R::Answer>>> {
+    let mut prepared = Prepared::default();
+    prepared.prepare(model, params, sheaf)?;
+    let (jobs, prepared) = (Jobs::<T, E, D>::default(), &prepared);
+    let (agents, view_len, tile) = (sheaf.agents(), model.encoder().view_len(), model.tile());
+    let mut all = Vec::with_capacity(samples.len());
+    if model.spec().scope == Scope::Chunk {
+        let starts: Vec<usize> = (0..samples.len()).step_by(ALONE.next_multiple_of(tile)).collect();
+        let parts: Result<Vec<_>> = starts
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|first| {
+                let last = (first + ALONE.next_multiple_of(tile)).min(samples.len());
+                jobs.with(|job| {
+                    job.views.collect(samples, first..last, agents, view_len);
+                    job.tables.encode(model, params, sheaf, job.views.rows())?;
+                    let at = Setting { model, params, sheaf, prepared, tables: &job.tables };
+                    let mut told = Vec::with_capacity(last - first);
+                    for (k, index) in job.views.index().chunks(tile * agents).enumerate() {
+                        let first = first + k * tile;
+                        solve_tile(&at, index, first, reader, options, &mut job.worker, &mut told)?;
+                        progress(index.len() / agents);
+                    }
+                    Ok(told)
+                })
+            })
+            .collect();
+        parts?.into_iter().for_each(|mut part| all.append(&mut part));
+        return Ok(all);
+    }
+    let (mut views, mut tables) = (Views::default(), Tables::default());
+    for first in (0..samples.len()).step_by(GROUP) {
+        let last = (first + GROUP).min(samples.len());
+        views.collect(samples, first..last, agents, view_len);
+        tables.encode(model, params, sheaf, views.rows())?;
+        let at = Setting { model, params, sheaf, prepared, tables: &tables };
+        let tiles: Vec<&[u32]> = views.index().chunks(tile * agents).collect();
+        let parts: Result<Vec<_>> = tiles
+            .into_par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .map(|(k, index)| {
+                jobs.with(|job| {
+                    let mut told = Vec::with_capacity(tile);
+                    let first = first + k * tile;
+                    solve_tile(&at, index, first, reader, options, &mut job.worker, &mut told)?;
+                    progress(index.len() / agents);
+                    Ok(told)
+                })
+            })
+            .collect();
+        parts?.into_iter().for_each(|mut part| all.append(&mut part));
+    }
+    Ok(all)
+}
+
+/// Solves the samples of one tile and appends what became of them.
+fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
+    at: &Setting<'_, T, E, D>,
+    index: &[u32],
+    first: usize,
+    reader: &R,
+    options: &SolveOptions,
+    worker: &mut Worker<T, D>,
+    told: &mut Vec<Solved<R::Answer>>,
+) -> Result<()> {
+    let (agents, outputs) = (at.sheaf.agents(), at.model.decoder().outputs());
+    let looking = options.settling.is_some() || options.first_right;
+    let mut first_right = vec![None; index.len() / agents];
+    let iterations = if looking {
+        let mut settler = Settler::new(options.settling);
+        let mut look = Worker::default();
+        let offsets = at.sheaf.state_offsets();
+        let mut observer = |seen: &Iteration<'_, '_, T>| {
+            let searching = options.first_right && first_right[0].is_none();
+            let looks = settler.looks(seen.k);
+            let mut stands = false;
+            if searching || looks {
+                look.decode(at, index, seen.x);
+                let answer = reader.read(first, &look.outputs()[..agents * outputs]);
+                if searching && reader.right(first, &answer) {
+                    first_right[0] = Some(seen.k + 1);
+                }
+                let complete = looks && reader.complete(first, &answer);
+                stands = looks && settler.stands(answer, complete);
+            }
+            !(settler.quiet(offsets, seen.z_prev, seen.z) || stands)
+        };
+        worker.solve(at, index, &options.solver(), Mode::Solve, &mut observer)?.iterations
+    } else {
+        worker.solve(at, index, &options.solver(), Mode::Solve, &mut ())?.iterations
+    };
+    worker.decode_last(at, index);
+    let answers = worker.outputs()[..index.len() * outputs].chunks_exact(agents * outputs);
+    for (k, outputs) in answers.enumerate() {
+        let answer = reader.read(first + k, outputs);
+        told.push(Solved { answer, iterations, first_right: first_right[k] });
+    }
+    Ok(())
+}
+
+/// Root mean squares over agents, and the disagreement along edges, after one iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Distances {
+    /// Between proposals and agreement.
+    pub primal: f32,
+    /// Between this agreement and the one before, times ρ.
+    pub dual: f32,
+    /// √(mean squared edge residual of z + 1e-6).
+    pub edge_rms: f32,
+}
+
+/// One iteration of a watched sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// Its number, from 1.
+    pub iteration: usize,
+    /// How far the agents are from agreement.
+    pub distances: Distances,
+    /// Primal residual of each agent.
+    pub primal: &'a [f32], // [agents]
+    /// Outputs of each agent, where they were decoded.
+    pub outputs: Option<&'a [f32]>, // [agents, outputs]
+}
+
+/// How to watch a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WatchOptions {
+    /// How to solve.
+    pub solve: SolveOptions,
+    /// Decode after every iteration, not only after the last.
+    pub every: bool,
+}
+
+/// What became of a watched sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched<A> {
+    /// The answer.
+    pub answer: A,
+    /// Outputs after the last iteration.
+    pub outputs: Vec<f32>, // [agents, outputs]
+    /// Iterations that ran.
+    pub iterations: usize,
+    /// Whether the sample settled before the limit.
+    pub settled: bool,
+    /// After the last iteration.
+    pub distances: Distances,
+}
+
+/// A sample alone, encoded and ready to be solved again and again.
+#[derive(Debug)]
+pub struct Single<'a, T: Real, E: Encoder, D: Decoder> {
+    model: &'a Model<E, D>,
+    params: &'a [T],
+    sheaf: &'a Sheaf,
+    prepared: Prepared<T, D>,
+    views: Views,
+    tables: Tables<T, E, D>,
+}
+
+impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
+    /// Encodes sample `i`.
+    pub fn new(
+        model: &'a Model<E, D>,
+        params: &'a [T],
+        sheaf: &'a Sheaf,
+        samples: &dyn Samples,
+        i: usize,
+    ) -> Result<Self> {
+        let (mut prepared, mut views, mut tables) = (Prepared::default(), Views::default(), Tables::default());
+        prepared.prepare(model, params, sheaf)?;
+        views.collect(samples, i..i + 1, sheaf.agents(), model.encoder().view_len());
+        tables.encode(model, params, sheaf, views.rows())?;
+        Ok(Self { model, params, sheaf, prepared, views, tables })
+    }
+
+    /// What the sample is solved with, and the views of its agents.
+    pub fn setting(&self) -> (Setting<'_, T, E, D>, &[u32]) {
+        let Self { model, params, sheaf, prepared, views, tables } = self;
+        (Setting { model, params, sheaf, prepared, tables }, views.index())
+    }
+
+    /// Every state, residual and output of a solve of a fixed number of iterations: the trace, and outputs
+    /// `[iterations, agents, outputs]`.
+    pub fn trace(&self, iterations: usize) -> Result<(Trace<T>, Vec<T>)> {
+        let (at, index) = self.setting();
+        let (mut worker, mut look) = (Worker::default(), Worker::default());
+        let (mut trace, mut outputs) = (Trace::default(), Vec::new());
+        let len = index.len() * self.model.decoder().outputs();
+        let mut observer = |seen: &Iteration<'_, '_, T>| {
+            look.decode(&at, index, seen.x);
+            outputs.extend_from_slice(&look.outputs()[..len]);
+            trace.iteration(seen)
+        };
+        worker.solve(&at, index, &Options::fixed(iterations), Mode::Solve, &mut observer)?;
+        Ok((trace, outputs))
+    }
+}
+
+impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
+    /// Solves the sample, which `reader` knows as number `i`, and shows every iteration to `see`.
+    pub fn watch<R: Reader>(
+        &self,
+        reader: &R,
+        i: usize,
+        options: &WatchOptions,
+        see: &mut dyn FnMut(&Moment<'_>),
+    ) -> Result<Watched<R::Answer>> {
+        let (at, index) = self.setting();
+        let (mut worker, mut look) = (Worker::default(), Worker::default());
+        let len = index.len() * self.model.decoder().outputs();
+        let mut meter = Meter::new(self.sheaf);
+        let (mut settler, mut settled) = (Settler::new(options.solve.settling), false);
+        let mut observer = |seen: &Iteration<'_, '_, f32>| {
+            meter.measure(seen);
+            let looks = settler.looks(seen.k);
+            if options.every || looks {
+                look.decode(&at, index, seen.x);
+            }
+            let (iteration, distances) = (seen.k + 1, meter.distances);
+            let outputs = options.every.then(|| &look.outputs()[..len]);
+            see(&Moment { iteration, distances, primal: &meter.primal, outputs });
+            let stands = looks && {
+                let answer = reader.read(i, &look.outputs()[..len]);
+                let complete = reader.complete(i, &answer);
+                settler.stands(answer, complete)
+            };
+            settled = settler.quiet(self.sheaf.state_offsets(), seen.z_prev, seen.z) || stands;
+            !settled
+        };
+        let report = worker.solve(&at, index, &options.solve.solver(), Mode::Solve, &mut observer)?;
+        worker.decode_last(&at, index);
+        let outputs = worker.outputs()[..len].to_vec();
+        let (answer, iterations) = (reader.read(i, &outputs), report.iterations);
+        Ok(Watched { answer, outputs, iterations, settled, distances: meter.distances })
+    }
+}
+
+/// Measures distances; holds the memory for it.
+struct Meter {
+    primal: Vec<f32>,      // [agents]
+    dual: Vec<f32>,        // [agents]
+    r: AlignedVec<f32>,    // [edge_len]
+    rows: AlignedVec<f32>, // [row_len]
+    distances: Distances,
+}
+
+impl Meter {
+    fn new(sheaf: &Sheaf) -> Self {
+        Self {
+            primal: vec![0.0; sheaf.agents()],
+            dual: vec![0.0; sheaf.agents()],
+            r: AlignedVec::zeros(sheaf.edge_len()),
+            rows: AlignedVec::zeros(sheaf.row_len()),
+            distances: Distances::default(),
+        }
+    }
+
+    fn measure(&mut self, seen: &Iteration<'_, '_, f32>) {
+        seen.primal(&mut self.primal);
+        seen.dual(&mut self.dual);
+        let edge_rms = seen.consistency(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
+        self.distances = Distances { primal: rms(&self.primal), dual: rms(&self.dual), edge_rms };
+    }
+}
+
+/// Root mean square of some numbers.
+pub fn rms(values: &[f32]) -> f32 {
+    let sum: f64 = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
+    (sum / values.len().max(1) as f64).sqrt() as f32
+}

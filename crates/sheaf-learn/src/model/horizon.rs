@@ -1,0 +1,139 @@
+//! How long agents iterate, and how far back gradients go.
+
+use serde::{Deserialize, Serialize};
+use sheaf_admm::admm::Adjoint;
+use sheaf_admm::{Error, ErrorKind, Real, Result};
+
+use crate::config::word;
+use crate::rng::Stream;
+
+/// How many iterations run, how many of the last ones the loss reads, and how far back gradients go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// Iterations K.
+    pub iterations: usize,
+    /// Loss window W; clamped to K.
+    pub window: usize,
+    /// Gradients go back through so many of the last iterations; 0 for all. Not less than the window.
+    pub gradient: usize,
+    /// Differentiate the fixed point instead of the iterations.
+    pub implicit: bool,
+}
+
+/// Relative size at which the series of the implicit adjoint ends, and the most terms it may have.
+const IMPLICIT: (f64, usize) = (1e-5, 500);
+
+impl Horizon {
+    /// Gradients go back through every iteration.
+    pub fn whole(iterations: usize, window: usize) -> Self {
+        Self { iterations, window, gradient: 0, implicit: false }
+    }
+
+    /// The window, clamped.
+    pub fn window(&self) -> usize {
+        self.window.clamp(1, self.iterations.max(1))
+    }
+
+    /// Iterations that gradients go back through.
+    pub fn taped(&self) -> usize {
+        if self.gradient == 0 { self.iterations } else { self.gradient.clamp(self.window(), self.iterations) }
+    }
+
+    /// How the solver differentiates.
+    pub fn adjoint<T: Real>(&self) -> Adjoint<T> {
+        if self.implicit {
+            Adjoint::Implicit { tolerance: T::from_f64(IMPLICIT.0), max_terms: IMPLICIT.1 }
+        } else if self.taped() == self.iterations {
+            Adjoint::Unrolled
+        } else {
+            Adjoint::LastSteps(self.taped())
+        }
+    }
+}
+
+/// The `[iterations]` section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Iterations {
+    /// Fewest iterations of a training step (`train_min` means the same).
+    pub train: usize,
+    /// Most iterations of a training step; every step draws its own number from `train` to this. 0 means `train`.
+    pub train_max: usize,
+    /// Iterations at evaluation.
+    pub eval: usize,
+    /// Gradients flow through the last so many iterations; 0 for all.
+    pub gradient: usize,
+    /// `unrolled` (through the iterations as they ran) or `implicit` (at the fixed point).
+    pub adjoint: String,
+    /// At evaluation, stop a sample when its residuals fall below this relative tolerance; 0 runs all iterations.
+    pub tolerance: f64,
+    /// Rounds of solving at evaluation, for tasks that commit to answers and start over; 1 for one solve.
+    pub rounds: usize,
+    /// Iterations of the first training step, when `ramp_steps` is not 0.
+    pub ramp_from: usize,
+    /// Training steps over which the iterations rise from `ramp_from` to `train`.
+    pub ramp_steps: u64,
+}
+
+impl Default for Iterations {
+    fn default() -> Self {
+        Self {
+            train: 20,
+            train_max: 0,
+            eval: 100,
+            gradient: 0,
+            adjoint: "unrolled".into(),
+            tolerance: 0.0,
+            rounds: 1,
+            ramp_from: 4,
+            ramp_steps: 0,
+        }
+    }
+}
+
+impl Iterations {
+    /// Refuses what makes no sense beside a loss window of `window` iterates.
+    pub fn check(&self, window: usize) -> Result<()> {
+        let wrong = |key: &str, expected: &str, got: &dyn std::fmt::Display| {
+            Err(Error::new(ErrorKind::Malformed, format!("iterations.{key}"), expected, got))
+        };
+        let counts = [("train", self.train), ("eval", self.eval), ("rounds", self.rounds)];
+        for (key, value) in counts.into_iter().chain([("ramp_from", self.ramp_from)]) {
+            if value == 0 {
+                return wrong(key, "at least 1", &value);
+            }
+        }
+        if self.train_max != 0 && self.train_max < self.train {
+            return wrong("train_max", "0, or not less than iterations.train", &self.train_max);
+        }
+        if self.gradient != 0 && self.gradient < window {
+            return wrong("gradient", "0, or not less than train.loss_window", &self.gradient);
+        }
+        if !(self.tolerance.is_finite() && self.tolerance >= 0.0) {
+            return wrong("tolerance", "a finite number, 0 or above", &self.tolerance);
+        }
+        if self.implicit()? && self.gradient != 0 {
+            return wrong("gradient", "0 with the implicit adjoint", &self.gradient);
+        }
+        Ok(())
+    }
+
+    fn implicit(&self) -> Result<bool> {
+        word("iterations.adjoint", &self.adjoint, &[("unrolled", false), ("implicit", true)])
+    }
+
+    /// The horizon of a training step of a run with this seed: the same for every sample of its batch.
+    pub fn horizon(&self, seed: u64, step: u64, window: usize) -> Horizon {
+        let implicit = self.adjoint == "implicit";
+        Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit }
+    }
+
+    fn at(&self, seed: u64, step: u64) -> usize {
+        if step >= self.ramp_steps {
+            let more = self.train_max.saturating_sub(self.train);
+            return self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
+        }
+        let (from, to) = (self.ramp_from as f64, self.train as f64);
+        (from + (to - from) * (step as f64 / self.ramp_steps as f64)).round() as usize
+    }
+}

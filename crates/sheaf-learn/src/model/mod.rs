@@ -1,0 +1,199 @@
+//! A learned model: views → encoder → coordination → decoder → loss.
+//!
+//! ```text
+//! views ─ distinct ─▶ encoder ─▶ heads: h, objective, factors of maps ─▶ K × (x → z → u) ─▶ decoder ─▶ outputs, loss
+//! ```
+//!
+//! A task brings the two networks ([`Encoder`], [`Decoder`]), a [`Spec`] and its samples ([`Samples`]). Everything
+//! between is the same for every task and chosen by the keys of [`ModelSection`].
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `section`, `spec` | keys of an experiment; what a task fixes |
+//! | `views` | distinct views of a batch |
+//! | `net` | the traits of encoder and decoder |
+//! | `heads`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
+//! | `prepared`, `tables` | what depends on the parameters alone; what depends on a view |
+//! | `worker` | some samples: gather, iterate, decode, and back |
+//! | `batch` | many samples on all cores, gradients added in a fixed order |
+//! | `horizon`, `loss` | iterations, loss window, adjoint; what outputs are compared with |
+
+pub mod batch;
+pub mod consensus;
+pub mod evaluate;
+pub mod grid;
+pub mod heads;
+pub mod horizon;
+pub mod loss;
+pub mod maps;
+pub mod net;
+pub mod nets;
+pub mod prepared;
+pub mod section;
+pub mod settle;
+pub mod spec;
+pub mod tables;
+pub mod views;
+pub mod worker;
+
+pub use batch::{Batch, BatchLoss, CHUNKS};
+pub use grid::ViewGrid;
+pub use horizon::{Horizon, Iterations};
+pub use loss::Loss;
+pub use net::{Decoder, DecoderGrad, Encoder};
+pub use prepared::Prepared;
+pub use section::{Choices, ConsensusKind, MapKind, ModelSection, ObjectiveKind};
+pub use spec::{LoraNorm, LoraStart, MapStart, Scope, Spec};
+pub use tables::Tables;
+pub use views::{Samples, Targets, Views};
+pub use worker::Worker;
+
+use std::ops::Range;
+
+use sheaf_admm::{Real, Result};
+
+use crate::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
+use crate::params::ParamLayout;
+use crate::rng::Stream;
+use heads::Heads;
+use maps::{Form, ModelMaps};
+
+/// Layers, parameter layout and choices; no numbers.
+#[derive(Clone, Debug)]
+pub struct Model<E, D> {
+    section: ModelSection,
+    choices: Choices,
+    spec: Spec,
+    loss: Loss,
+    layout: ParamLayout,
+    encoder: E,
+    heads: Heads,
+    maps: ModelMaps,
+    decoder: D,
+    rho: Option<Range<usize>>,
+    beta: Option<Range<usize>>,
+    eta: Option<Range<usize>>,
+    /// Parameters that samples touch themselves; the others are reached through tables.
+    touched: Range<usize>,
+}
+
+impl<E: Encoder, D: Decoder> Model<E, D> {
+    /// Checks the choices and declares all parameters: encoder, heads, maps, decoder, scalars.
+    pub fn new(
+        section: ModelSection,
+        spec: Spec,
+        loss: Loss,
+        encoder: impl FnOnce(&mut ParamLayout) -> E,
+        decoder: impl FnOnce(&mut ParamLayout) -> D,
+    ) -> Result<Self> {
+        let choices = section.check(spec.slots)?;
+        let mut layout = ParamLayout::new();
+        let encoder = encoder(&mut layout);
+        let heads =
+            Heads::new(&mut layout, &section, &choices, &spec, encoder.width(), encoder.h_width());
+        let at_maps = layout.len();
+        let maps = ModelMaps::new(&mut layout, &section, &choices, &spec);
+        let at_decoder = layout.len();
+        let decoder = decoder(&mut layout);
+        let rho = (!choices.per_agent).then(|| layout.add("rho", &[]));
+        let beta = (choices.objective == ObjectiveKind::Tether).then(|| layout.add("beta", &[]));
+        let eta = consensus::learns_eta(choices.consensus).then(|| layout.add("eta", &[]));
+        layout.check()?;
+        let first = match (spec.scope, maps.form()) {
+            (Scope::Chunk, _) => 0,
+            (Scope::Batch, Form::Stacks) => at_decoder,
+            (Scope::Batch, _) => at_maps,
+        };
+        let touched = first..layout.len();
+        Ok(Self {
+            section,
+            choices,
+            spec,
+            loss,
+            layout,
+            encoder,
+            heads,
+            maps,
+            decoder,
+            rho,
+            beta,
+            eta,
+            touched,
+        })
+    }
+
+    /// The keys it was made from.
+    pub fn section(&self) -> &ModelSection {
+        &self.section
+    }
+
+    /// The choices they stand for.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// What the task fixes.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Names and shapes of the parameters.
+    pub fn layout(&self) -> &ParamLayout {
+        &self.layout
+    }
+
+    /// The encoder.
+    pub fn encoder(&self) -> &E {
+        &self.encoder
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &D {
+        &self.decoder
+    }
+
+    /// The loss.
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// Initial parameters of a seed.
+    pub fn init<T: Real>(&self, seed: u64) -> Vec<T> {
+        let mut params = vec![T::ZERO; self.layout.len()];
+        let stream = &mut Stream::new(seed, self.spec.stream, 0, 0);
+        self.encoder.init(&mut params, stream);
+        self.heads.init(&mut params, stream);
+        self.maps.init(&mut params, stream);
+        self.decoder.init(&mut params, stream);
+        params
+    }
+
+    /// rho = softplus(raw + softplus⁻¹(initial)) and its derivative by raw (0 when it is not learned).
+    pub fn rho<T: Real>(&self, params: &[T]) -> (T, T) {
+        positive(params, &self.rho, self.section.rho_init, self.section.rho_learned)
+    }
+
+    /// The strength of the tether, likewise; 1 at the start.
+    fn beta<T: Real>(&self, params: &[T]) -> (T, T) {
+        positive(params, &self.beta, 1.0, true)
+    }
+
+    /// The step size of descent, likewise.
+    fn eta<T: Real>(&self, params: &[T]) -> (T, T) {
+        positive(params, &self.eta, self.section.eta_init, true)
+    }
+
+    /// Samples that a worker solves together: more than one where the products of a tile are one matrix product, and
+    /// never with balancing, which moves the penalty of one sample.
+    pub fn tile(&self) -> usize {
+        let batched = matches!(self.choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
+        if batched && !self.section.balancing { self.spec.tile } else { 1 }
+    }
+}
+
+/// softplus(raw + softplus⁻¹(initial)) and its derivative by raw.
+fn positive<T: Real>(params: &[T], at: &Option<Range<usize>>, initial: f64, learned: bool) -> (T, T) {
+    let raw = at.as_ref().map_or(T::ZERO, |at| params[at.start]);
+    let at = raw + T::from_f64(inverse_softplus(initial));
+    (softplus_of(at), if learned { sigmoid_of(at) } else { T::ZERO })
+}

@@ -1,0 +1,141 @@
+//! The two networks that a task brings: an encoder of views and a decoder of states.
+//!
+//! Both hold layers, not numbers: every call takes the flat parameter vector. Forward calls overwrite, adjoints add.
+
+use std::fmt::Debug;
+
+use sheaf_admm::Real;
+
+use crate::rng::Stream;
+
+/// From a view to features, which the heads of the model read.
+pub trait Encoder: Clone + Debug + Send + Sync + 'static {
+    /// Features of some views, what the adjoint needs, and room for both.
+    type Work<T: Real>: Default + Debug + Send + Sync;
+
+    /// Numbers of a view.
+    fn view_len(&self) -> usize;
+
+    /// Width of the features.
+    fn width(&self) -> usize;
+
+    /// Width of the features that the start h is made of, where they differ from the others.
+    fn h_width(&self) -> Option<usize> {
+        None
+    }
+
+    /// Writes the initial values.
+    fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream);
+
+    /// Encodes `views` `[rows, view_len]`. Saves: everything in `work`.
+    fn forward<T: Real>(&self, params: &[T], views: &[f32], work: &mut Self::Work<T>);
+
+    /// The features last computed, `[rows, width]`.
+    fn features<'w, T: Real>(&self, work: &'w Self::Work<T>, rows: usize) -> &'w [T];
+
+    /// The features of the start, `[rows, h_width]`.
+    fn h_features<'w, T: Real>(&self, work: &'w Self::Work<T>, rows: usize) -> &'w [T] {
+        self.features(work, rows)
+    }
+
+    /// Adjoint of [`forward`](Self::forward): adds to `d_params`. `d_h` is empty where h has no features of its own.
+    fn vjp<T: Real>(
+        &self,
+        params: &[T],
+        views: &[f32],
+        d_f: &mut [T], // [rows, width]; used up
+        d_h: &mut [T], // [rows, h_width]; used up
+        work: &mut Self::Work<T>,
+        d_params: &mut [T],
+    );
+}
+
+/// From an agent's state, and possibly its view, to its outputs.
+pub trait Decoder: Clone + Debug + Send + Sync + 'static {
+    /// What depends on the parameters alone, computed once per batch.
+    type Prepared<T: Real>: Default + Debug + Send + Sync;
+    /// What depends on a view, computed once per distinct view.
+    type Table<T: Real>: Default + Debug + Send + Sync;
+    /// Outputs of some rows, what the adjoint needs, and room for both.
+    type Work<T: Real>: Default + Debug + Send;
+
+    /// Numbers that an agent says.
+    fn outputs(&self) -> usize;
+
+    /// Rows decoded at a time where no gradient is wanted.
+    fn rows_at_once(&self) -> usize {
+        1024
+    }
+
+    /// Writes the initial values.
+    fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream);
+
+    /// Prepares for these parameters.
+    fn prepare<T: Real>(&self, _params: &[T], _prepared: &mut Self::Prepared<T>) {}
+
+    /// Numbers of the gradient of what was prepared.
+    fn prepared_grad_len(&self) -> usize {
+        0
+    }
+
+    /// Adjoint of [`prepare`](Self::prepare): adds to `d_params`.
+    fn prepare_vjp<T: Real>(&self, _params: &[T], _d_prepared: &[T], _d_params: &mut [T]) {}
+
+    /// Computes what depends on the views `[count, view_len]`.
+    fn tabulate<T: Real>(&self, _params: &[T], _views: &[f32], _table: &mut Self::Table<T>) {}
+
+    /// Numbers of the gradient of a table of so many views.
+    fn table_grad_len(&self, _views: usize) -> usize {
+        0
+    }
+
+    /// Adjoint of [`tabulate`](Self::tabulate): adds to `d_params`.
+    fn tabulate_vjp<T: Real>(
+        &self,
+        _params: &[T],
+        _views: &[f32],
+        _d_table: &[T],
+        _table: &mut Self::Table<T>,
+        _d_params: &mut [T],
+    ) {
+    }
+
+    /// Decodes `x` `[rows, d_v]`; row i belongs to view `index[i]`. Saves: everything in `work`.
+    fn forward<T: Real>(
+        &self,
+        params: &[T],
+        prepared: &Self::Prepared<T>,
+        table: &Self::Table<T>,
+        index: &[u32], // [rows]
+        x: &[T],
+        work: &mut Self::Work<T>,
+    );
+
+    /// The outputs last computed, `[rows, outputs]`. The adjoint expects their gradient here.
+    fn outputs_of<'w, T: Real>(&self, work: &'w mut Self::Work<T>, rows: usize) -> &'w mut [T];
+
+    /// Adjoint of [`forward`](Self::forward): adds to `d_x`, `d_prepared`, `d_table` and `d_params`.
+    fn vjp<T: Real>(
+        &self,
+        params: &[T],
+        prepared: &Self::Prepared<T>,
+        table: &Self::Table<T>,
+        index: &[u32], // [rows]
+        x: &[T],
+        work: &mut Self::Work<T>,
+        grad: DecoderGrad<'_, T>,
+    );
+}
+
+/// Where a decoder adds its gradients.
+#[derive(Debug)]
+pub struct DecoderGrad<'g, T> {
+    /// Of the states.
+    pub x: &'g mut [T], // [rows, d_v]
+    /// Of what was prepared.
+    pub prepared: &'g mut [T],
+    /// Of the table.
+    pub table: &'g mut [T],
+    /// Of the parameters.
+    pub params: &'g mut [T],
+}

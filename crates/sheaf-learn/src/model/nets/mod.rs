@@ -1,0 +1,11 @@
+//! Encoders and decoders that tasks can take as they are.
+
+mod concat_decoder;
+mod linear_decoder;
+mod residual_mlp;
+mod token_mlp;
+
+pub use concat_decoder::{ConcatDecoder, ConcatTable, ConcatWork};
+pub use linear_decoder::{LinearDecoder, LinearWork};
+pub use residual_mlp::{ResidualMlp, ResidualWork};
+pub use token_mlp::{TokenMlp, TokenWork, one_hot};

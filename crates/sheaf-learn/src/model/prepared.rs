@@ -1,0 +1,44 @@
+//! What depends on the parameters alone: computed once per batch, read by every worker.
+
+use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::z_update::ZUpdate;
+use sheaf_admm::{Real, Result};
+
+use super::maps::PreparedMaps;
+use super::net::{Decoder, Encoder};
+use super::{Model, consensus};
+
+/// Scalars, maps, decoder and consensus solver of one parameter vector.
+#[derive(Debug)]
+pub struct Prepared<T: Real, D: Decoder> {
+    pub(super) maps: PreparedMaps<T>,
+    pub(super) decoder: D::Prepared<T>,
+    pub(super) rho: T,
+    pub(super) beta: T,
+    z_update: Option<ZUpdate<T>>,
+}
+
+impl<T: Real, D: Decoder> Default for Prepared<T, D> {
+    fn default() -> Self {
+        let (maps, decoder) = (PreparedMaps::default(), D::Prepared::default());
+        Self { maps, decoder, rho: T::ZERO, beta: T::ONE, z_update: None }
+    }
+}
+
+impl<T: Real, D: Decoder> Prepared<T, D> {
+    /// Prepares for these parameters.
+    pub fn prepare<E: Encoder>(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf) -> Result<()> {
+        model.maps.prepare(params, sheaf, &mut self.maps)?;
+        model.decoder.prepare(params, &mut self.decoder);
+        self.rho = model.rho(params).0;
+        self.beta = model.beta(params).0;
+        let eta = model.eta(params).0;
+        self.z_update = Some(consensus::z_update(&model.section, &model.choices, sheaf, eta)?);
+        Ok(())
+    }
+
+    /// The consensus solver.
+    pub fn z_update(&self) -> &ZUpdate<T> {
+        self.z_update.as_ref().expect("prepared before use")
+    }
+}

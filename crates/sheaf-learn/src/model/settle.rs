@@ -1,0 +1,97 @@
+//! When a sample has settled, so that more iterations would not help.
+//!
+//! Whichever comes first:
+//!
+//! * **A complete answer stands.** At two looks `patience` iterations apart the decoded answer is the same, and it is
+//!   complete by the rules of the task (a path from start to goal, a valid board). The label is not asked. Tasks without
+//!   such rules never end this way.
+//! * **All is quiet.** For `patience` iterations in a row, every agent's agreed state z moved less than `fraction` of the
+//!   fastest that any agent has moved so far. The fastest agent counts and not all together, because in a large sample
+//!   an answer that still grows moves few agents at a time.
+//!
+//! A look decodes, which costs more than an iteration, so it happens every `patience` iterations only.
+
+use sheaf_admm::Real;
+
+/// The numbers of the module's introduction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settling {
+    /// How slow, relative to the fastest.
+    pub fraction: f64,
+    /// For how many iterations in a row.
+    pub patience: usize,
+}
+
+impl Default for Settling {
+    fn default() -> Self {
+        Self { fraction: 0.01, patience: 5 }
+    }
+}
+
+/// Watches the solve of one sample.
+#[derive(Clone, Debug)]
+pub struct Settler<A> {
+    settling: Option<Settling>,
+    fastest: f64,
+    slow: usize,
+    shown: Option<A>, // what the last look showed, if it was complete
+}
+
+impl<A: PartialEq> Settler<A> {
+    /// Without `settling` nothing ever counts as settled.
+    pub fn new(settling: Option<Settling>) -> Self {
+        Self { settling, fastest: 0.0, slow: 0, shown: None }
+    }
+
+    /// Whether to look after iteration `k` (from 0).
+    pub fn looks(&self, k: usize) -> bool {
+        self.settling.is_some_and(|settling| (k + 1).is_multiple_of(settling.patience.max(1)))
+    }
+
+    /// Whether what a look shows is the complete answer that the look before has shown.
+    pub fn stands(&mut self, answer: A, complete: bool) -> bool {
+        let same = complete && self.shown.as_ref() == Some(&answer);
+        self.shown = complete.then_some(answer);
+        same
+    }
+
+    /// Whether all has been quiet for long enough; called after every iteration with the old and the new z.
+    pub fn quiet<T: Real>(&mut self, offsets: &[usize], z_prev: &[T], z: &[T]) -> bool {
+        let Some(settling) = self.settling else { return false };
+        let square = |k: usize| ((z[k] - z_prev[k]) * (z[k] - z_prev[k])).to_f64();
+        let agents = offsets.windows(2);
+        let speed = agents.map(|a| (a[0]..a[1]).map(square).sum::<f64>()).fold(0.0, f64::max).sqrt();
+        self.fastest = self.fastest.max(speed);
+        self.slow = if speed < settling.fraction * self.fastest { self.slow + 1 } else { 0 };
+        self.slow >= settling.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_stands_when_it_is_complete_and_seen_twice_in_a_row() {
+        let mut settler = Settler::new(Some(Settling::default()));
+        let looks = [("a", false), ("a", false), ("b", true), ("a", true), ("a", true), ("a", false), ("a", true)];
+        let stands: Vec<bool> = looks.iter().map(|&(answer, complete)| settler.stands(answer, complete)).collect();
+        assert_eq!(stands, [false, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn looks_come_every_patience_iterations_and_never_without_settling() {
+        let settler = Settler::<u8>::new(Some(Settling { fraction: 0.01, patience: 5 }));
+        assert_eq!((0..20).filter(|&k| settler.looks(k)).collect::<Vec<_>>(), [4, 9, 14, 19]);
+        assert!((0..20).all(|k| !Settler::<u8>::new(None).looks(k)));
+    }
+
+    #[test]
+    fn the_fastest_agent_decides_whether_all_is_quiet() {
+        let mut settler = Settler::<u8>::new(Some(Settling { fraction: 0.1, patience: 2 }));
+        let offsets = [0, 1, 2];
+        let moves = [[1.0, 0.0], [0.05, 0.0], [0.05, 0.5], [0.05, 0.01], [0.0, 0.09], [0.0, 0.0]];
+        let quiet: Vec<bool> = moves.iter().map(|z| settler.quiet(&offsets, &[0.0, 0.0], z)).collect();
+        assert_eq!(quiet, [false, false, false, false, true, true]);
+    }
+}

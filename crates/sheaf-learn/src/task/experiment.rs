@@ -1,0 +1,64 @@
+//! What an experiment file says.
+
+use serde::{Deserialize, Serialize};
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use super::Task;
+use crate::config::{StrictConfig, TrainSection};
+use crate::model::Iterations;
+
+/// A whole experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, bound(serialize = "", deserialize = ""))]
+pub struct Experiment<K: Task> {
+    /// The name of the task.
+    pub task: String,
+    /// Where samples come from.
+    pub data: K::Data,
+    /// The model.
+    pub model: K::Config,
+    /// How long the agents iterate.
+    pub iterations: Iterations,
+    /// The optimiser and its schedule.
+    pub train: TrainSection,
+    /// What is looked at during training.
+    pub eval: K::Eval,
+}
+
+impl<K: Task> Default for Experiment<K> {
+    fn default() -> Self {
+        K::published()
+    }
+}
+
+impl<K: Task> StrictConfig for Experiment<K> {
+    fn aliases() -> &'static [(&'static str, &'static str)] {
+        &[("iterations.train_min", "iterations.train")]
+    }
+}
+
+impl<K: Task> Experiment<K> {
+    /// Refuses what makes no sense, wherever the experiment comes from: a file, `--set`, weights, a checkpoint.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |place: &str, expected: String, got: &dyn std::fmt::Display| {
+            Err(Error::new(ErrorKind::Malformed, place, expected, got))
+        };
+        if self.task != K::NAME {
+            return wrong("task", format!("\"{}\"", K::NAME), &self.task);
+        }
+        self.train.options()?;
+        self.iterations.check(self.train.loss_window)?;
+        let variants = K::variants(&self.data);
+        if !self.train.batch.is_multiple_of(variants) {
+            let want = format!("a multiple of {variants}, one sample in all its symmetries");
+            return wrong("train.batch", want, &self.train.batch);
+        }
+        let metrics = K::metrics(self);
+        let best = &self.train.best_metric;
+        if !best.is_empty() && !metrics.contains(&best.as_str()) {
+            return wrong("train.best_metric", format!("one of {}", metrics.join(", ")), best);
+        }
+        K::check(self)?;
+        K::model(&self.model).map(drop)
+    }
+}

@@ -1,0 +1,161 @@
+//! A task is a declaration: its data, the two networks, what an agent sees, when an answer is right.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `experiment` | what a TOML file says: common sections and those of the task |
+//! | `epochs` | which samples each training step sees |
+//! | `training` | a run of an experiment, as the trainer takes it |
+//! | `weights` | a trained model with the experiment that made it |
+
+mod epochs;
+mod experiment;
+mod training;
+mod weights;
+
+pub use epochs::Epochs;
+pub use experiment::Experiment;
+pub use training::{Training, Update};
+pub use weights::Weights;
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sheaf_admm::Result;
+use sheaf_admm::sheaf::Sheaf;
+
+use crate::model::{Decoder, Encoder, Model, ModelSection, Samples};
+use crate::rng::Stream;
+
+/// A section of an experiment file.
+pub trait Section: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {}
+
+impl<S: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static> Section for S {}
+
+/// The agents of samples of one size.
+#[derive(Clone, Debug)]
+pub struct Board<L> {
+    /// Who talks to whom.
+    pub sheaf: Sheaf,
+    /// Where the agents look.
+    pub layout: L,
+}
+
+/// Data of a run: what it learns from and what it is judged by.
+#[derive(Clone, Debug)]
+pub struct Loaded<S> {
+    /// Training samples.
+    pub train: S,
+    /// Held-out samples.
+    pub test: S,
+    /// Further held-out samples that the task looks at, such as larger ones.
+    pub more: Option<S>,
+}
+
+/// Model of a task.
+pub type ModelOf<K> = Model<<K as Task>::Encoder, <K as Task>::Decoder>;
+
+/// Board of a task.
+pub type BoardOf<K> = Board<<K as Task>::Layout>;
+
+/// A task.
+pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
+    /// Its name in experiments, weights and arguments.
+    const NAME: &'static str;
+    /// What its samples are called, plural.
+    const SAMPLES: &'static str;
+
+    /// The `[data]` section.
+    type Data: Section;
+    /// The `[model]` section: keys of the task beside those of [`ModelSection`].
+    type Config: Section;
+    /// The `[eval]` section.
+    type Eval: Section;
+    /// The encoder.
+    type Encoder: Encoder;
+    /// The decoder.
+    type Decoder: Decoder;
+    /// Where the agents look.
+    type Layout: Clone + Debug + Send + Sync;
+    /// Some samples of one size.
+    type Set: Clone + Debug + Default + Send + Sync;
+
+    /// The published experiment: the defaults of every key.
+    fn published() -> Experiment<Self>;
+
+    /// The common part of the `[model]` section.
+    fn section(config: &Self::Config) -> &ModelSection;
+
+    /// The model of an experiment.
+    fn model(config: &Self::Config) -> Result<ModelOf<Self>>;
+
+    /// Refuses what makes no sense beyond the common sections.
+    fn check(_experiment: &Experiment<Self>) -> Result<()> {
+        Ok(())
+    }
+
+    /// What the authors' code calls our parameter `name`; `None` where it has no such parameter.
+    fn authors_name(name: &str) -> Option<String>;
+
+    /// Draws or reads the samples of a run.
+    fn load(experiment: &Experiment<Self>) -> Result<Loaded<Self::Set>>;
+
+    /// The agents for the samples of a set.
+    fn board(config: &Self::Config, set: &Self::Set) -> Result<BoardOf<Self>>;
+
+    /// Number of samples in a set.
+    fn len(set: &Self::Set) -> usize;
+
+    /// The samples of a set, as the model sees them.
+    fn samples<'a>(board: &'a BoardOf<Self>, set: &'a Self::Set) -> impl Samples + 'a;
+
+    /// Variants of a training sample in one batch, such as symmetries.
+    fn variants(_data: &Self::Data) -> usize {
+        1
+    }
+
+    /// Empties a batch and makes room for `count` samples like those of `train`.
+    fn begin_batch(train: &Self::Set, count: usize, batch: &mut Self::Set);
+
+    /// Puts variant `variant` of training sample `i` at place `place` of the batch.
+    fn put(
+        data: &Self::Data,
+        train: &Self::Set,
+        i: usize,
+        variant: usize,
+        stream: &mut Stream,
+        place: usize,
+        batch: &mut Self::Set,
+    );
+
+    /// Metrics on held-out samples, the most telling first.
+    fn evaluate(
+        experiment: &Experiment<Self>,
+        model: &ModelOf<Self>,
+        params: &[f32],
+        held_out: &Loaded<Self::Set>,
+    ) -> Result<Vec<(String, f64)>>;
+
+    /// Names of the metrics, in order.
+    fn metrics(experiment: &Experiment<Self>) -> Vec<&'static str>;
+}
+
+/// The authors' name of our parameter `name`, from a list of modules; tensors below a module have the same names in both.
+/// The penalty and the maps are called alike in every task.
+pub fn authors_name(modules: &[(&str, &str)], name: &str) -> Option<String> {
+    match name {
+        "rho" => return Some("rho_raw".into()),
+        "maps" => return Some("rm/R_indices".into()),
+        "maps/base" => return Some("rm/R_shared".into()),
+        "maps/skew" => return None,
+        _ => {}
+    }
+    if let Some(slot) = name.strip_prefix("maps/") {
+        return Some(format!("rm/R_{slot}"));
+    }
+    let module = |(ours, theirs): &(&str, &str)| {
+        let tensor = name.strip_prefix(ours)?.strip_prefix('/')?;
+        Some(format!("{theirs}/{tensor}"))
+    };
+    modules.iter().find_map(module)
+}

@@ -1,0 +1,190 @@
+//! The models against arrays from the authors' code: encoder, iterates, logits, predictions, loss, every gradient.
+#![cfg(feature = "goldens")]
+
+use sheaf_admm::Real;
+use sheaf_learn::model::evaluate::{Reader, Single};
+use sheaf_learn::model::heads::{DIAG, H, HI, L1, Q};
+use sheaf_learn::model::{Batch, Horizon, Samples, Targets, ViewGrid};
+use sheaf_learn::task::{BoardOf, ModelOf, Task};
+use sheaf_tasks::maze::task::{Maze, MazeConfig, MazeReader, MazeSamples};
+use sheaf_tasks::mnist::task::{Mnist, MnistConfig, VoteReader};
+use sheaf_tasks::{maze, mnist};
+use sheaf_testkit::golden::{ENCODER, Golden, LOGITS, assert_close_max, assert_grad, assert_iterates};
+
+/// What is compared in each case.
+struct Case {
+    folder: &'static str,
+    iterations: usize,
+    window: usize,
+    parameters: usize,
+}
+
+const SAMPLES: usize = 2;
+const COLUMNS: [(&str, usize); 5] = [("h", H), ("q", Q), ("q_diag", DIAG), ("l1_weight", L1), ("upper", HI)];
+
+fn f64s<T: Real>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|x| x.to_f64()).collect()
+}
+
+fn bytes(golden: &Golden, name: &str) -> Vec<u8> {
+    golden.i32(name).data.iter().map(|&t| t as u8).collect()
+}
+
+impl Case {
+    fn open(&self, file: &str) -> Golden {
+        Golden::open(self.folder, file)
+    }
+
+    fn params<K: Task, T: Real>(&self, model: &ModelOf<K>) -> Vec<T> {
+        let golden = self.open("params");
+        assert_eq!(golden.names().len(), model.layout().entries().len());
+        assert_eq!(model.layout().len(), self.parameters, "the published number of parameters");
+        let mut params = vec![T::ZERO; model.layout().len()];
+        for entry in model.layout().entries() {
+            let theirs = K::authors_name(&entry.name).unwrap();
+            let array = golden.f64(&format!("param/{theirs}"));
+            assert_eq!(array.data.len(), entry.range.len(), "{theirs}");
+            for (to, from) in params[entry.range.clone()].iter_mut().zip(&array.data) {
+                *to = T::from_f64(*from);
+            }
+        }
+        params
+    }
+
+    fn values<K: Task, T: Real, R: Reader>(
+        &self,
+        model: &ModelOf<K>,
+        board: &BoardOf<K>,
+        samples: &dyn Samples,
+        reader: &R,
+        answer: impl Fn(&Golden, usize) -> R::Answer,
+    ) where
+        R::Answer: std::fmt::Debug,
+    {
+        let (params, k) = (self.params::<K, T>(model), self.iterations);
+        let [encoder, trace] = ["encoder", "trace"].map(|file| self.open(file));
+        assert!((model.rho(&params).0.to_f64() - encoder.f64("rho").scalar()).abs() < 1e-6);
+        for s in 0..SAMPLES {
+            let single = Single::<T, _, _>::new(model, &params, &board.sheaf, samples, s).unwrap();
+            let (at, index) = single.setting();
+            let rows = |table: &[T]| -> Vec<f64> {
+                let width = table.len() / at.tables.views();
+                index.iter().flat_map(|&v| f64s(&table[v as usize * width..][..width])).collect()
+            };
+            for (name, column) in COLUMNS {
+                let name = format!("enc/{name}");
+                if encoder.names().iter().any(|n| *n == name) && !at.tables.headed().columns[column].is_empty() {
+                    let len = at.tables.views() * model.section().d_v;
+                    let got = rows(&at.tables.headed().columns[column][..len]);
+                    assert_close_max(&name, &got, &encoder.f64(&name).select(1, s).data, ENCODER);
+                }
+            }
+            if encoder.names().iter().any(|n| n == "enc/A") {
+                let (a, b) = at.tables.factors(model, &params);
+                for (name, got) in [("enc/A", a), ("enc/B", b)] {
+                    assert_close_max(name, &rows(&got), &encoder.f64(name).select(1, s).data, ENCODER);
+                }
+            }
+            let (seen, logits) = single.trace(k).unwrap();
+            let states = [("x", &seen.x), ("z", &seen.z), ("y", &seen.u)];
+            for (name, got) in states.into_iter().chain([("primal_res", &seen.primal), ("dual_res", &seen.dual)]) {
+                assert_iterates(name, &f64s(got), &trace.f64(name).select(2, s).data, k);
+            }
+            let want = trace.f64("consistency_rms").select(1, s).data;
+            assert_iterates("edge_rms", &f64s(&seen.consistency), &want, k);
+            let one = logits.len() / k;
+            for (k, logits) in logits.chunks_exact(one).enumerate() {
+                let want = trace.f64("logits_per_iter").select(0, k).select(1, s);
+                assert_close_max("logits", &f64s(logits), &want.data, LOGITS);
+            }
+            let got = reader.read(s, &logits[(k - 1) * one..]);
+            assert_eq!(got, answer(&trace, s), "prediction of sample {s}");
+        }
+    }
+
+    fn gradients<K: Task, T: Real>(&self, model: &ModelOf<K>, board: &BoardOf<K>, samples: &dyn Samples) {
+        let (params, want) = (self.params::<K, T>(model), self.open("loss_grads"));
+        let mut grad = vec![T::ZERO; params.len()];
+        let horizon = Horizon::whole(self.iterations, self.window);
+        let loss = Batch::<T, _, _>::default()
+            .loss_and_grad(model, &params, &board.sheaf, samples, horizon, &mut grad)
+            .unwrap()
+            .loss;
+        let want_loss: f64 = want.f64("loss").scalar();
+        assert!((loss - want_loss).abs() <= 1e-5 * want_loss, "loss {loss} against {want_loss}");
+        let largest = want.largest_grad_norm();
+        for entry in model.layout().entries() {
+            let theirs = K::authors_name(&entry.name).unwrap();
+            let got = f64s(&grad[entry.range.clone()]);
+            assert_grad(&theirs, &got, &want.f64(&format!("grad/{theirs}")).data, largest);
+        }
+    }
+}
+
+const MAZE: Case = Case { folder: "maze_sheaf", iterations: 8, window: 4, parameters: 181_859 };
+
+fn maze_case<T: Real>() {
+    let config = MazeConfig::default();
+    let (model, board) = (Maze::model(&config).unwrap(), maze::task::board(&config, 19, 19).unwrap());
+    let inputs = MAZE.open("inputs");
+    let (tokens, labels) = (bytes(&inputs, "tokens"), bytes(&inputs, "labels"));
+    let samples = MazeSamples { grid: board.layout, inputs: &tokens, labels: &labels };
+    let answer = |trace: &Golden, s: usize| trace.i32("pred").select(0, s).data.iter().map(|&t| t as u8).collect();
+    MAZE.values::<Maze, T, _>(&model, &board, &samples, &MazeReader(samples), answer);
+    MAZE.gradients::<Maze, T>(&model, &board, &samples);
+}
+
+const MNIST: Case = Case { folder: "mnist_sheaf", iterations: 8, window: 2, parameters: 1_081_835 };
+
+/// Pictures as numbers, as the arrays hold them.
+struct Pictures {
+    grid: ViewGrid,
+    images: Vec<f32>,
+    labels: Vec<u8>,
+}
+
+impl Samples for Pictures {
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn views(&self, i: usize, out: &mut [f32]) {
+        self.grid.views(&self.images[i * self.grid.pixels()..][..self.grid.pixels()], 0.0, |p| p, out);
+    }
+
+    fn targets(&self, i: usize, out: &mut Targets) {
+        out.labels.clear();
+        out.labels.resize(self.grid.agents(), self.labels[i]);
+    }
+}
+
+fn mnist_case<T: Real>() {
+    let config = MnistConfig::default();
+    let (model, board) = (Mnist::model(&config).unwrap(), mnist::task::board(&config, 28, 28).unwrap());
+    let inputs = MNIST.open("inputs");
+    let images = inputs.f32("images").data;
+    let samples = Pictures { grid: board.layout, images, labels: bytes(&inputs, "labels") };
+    let answer = |trace: &Golden, s: usize| trace.i32("pred").data[s] as u8;
+    MNIST.values::<Mnist, T, _>(&model, &board, &samples, &VoteReader { classes: 10 }, answer);
+    MNIST.gradients::<Mnist, T>(&model, &board, &samples);
+}
+
+#[test]
+fn mazes_agree_in_single_precision() {
+    maze_case::<f32>();
+}
+
+#[test]
+fn mazes_agree_in_double_precision() {
+    maze_case::<f64>();
+}
+
+#[test]
+fn pictures_agree_in_single_precision() {
+    mnist_case::<f32>();
+}
+
+#[test]
+fn pictures_agree_in_double_precision() {
+    mnist_case::<f64>();
+}
