@@ -78,7 +78,7 @@ fn check_values<T: Real>() {
         }
         assert_iterates(
             "consistency",
-            &f64s(&seen.consistency),
+            &f64s(&seen.edge_rms),
             &of_sample(&trace.f64("consistency_rms"), 1, s),
             K,
         );

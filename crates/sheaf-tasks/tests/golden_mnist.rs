@@ -93,7 +93,7 @@ fn check_values<T: Real>() {
             assert_iterates(name, &f64s(got), &of_sample(&trace.f64(name), 2, s), K);
         }
         let want = of_sample(&trace.f64("consistency_rms"), 1, s);
-        assert_iterates("consistency", &f64s(&seen.consistency), &want, K);
+        assert_iterates("consistency", &f64s(&seen.edge_rms), &want, K);
         for k in 0..K {
             model.decode_states(&params, &seen.x[k * n..][..n], &mut sample);
             let want = trace.f64("logits_per_iter").select(0, k).select(1, s);

@@ -146,7 +146,7 @@ impl Meter {
     fn measure(&mut self, seen: &Iteration<'_, '_, f32>) {
         seen.primal(&mut self.primal);
         seen.dual(&mut self.dual);
-        let consistency = seen.consistency(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
+        let consistency = seen.edge_rms(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
         self.distances = Distances { primal: rms(&self.primal), dual: rms(&self.dual), consistency };
     }
 }

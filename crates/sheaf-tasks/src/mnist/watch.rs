@@ -59,7 +59,7 @@ pub fn watch(
         last.class = vote(&last.logits, &mut last.votes);
         seen.primal(&mut primal);
         seen.dual(&mut dual);
-        let consistency = seen.consistency(&mut r, &mut rows).unwrap_or(f32::NAN);
+        let consistency = seen.edge_rms(&mut r, &mut rows).unwrap_or(f32::NAN);
         see(&Moment {
             iteration: seen.k + 1,
             logits: &last.logits,

@@ -67,7 +67,7 @@ impl MazeModel {
     ) {
         sample.fit_decoder(self, index.len(), index.len().min(DECODE_TILE));
         let (ws, buffers) = sample.split();
-        self.decode_tiles(params, tables, index, ws.x(index.len() * self.config.d_v), buffers);
+        self.decode_tiles(params, tables, index, ws.x(), buffers);
     }
 
     /// Decodes given states into `sample.logits`.

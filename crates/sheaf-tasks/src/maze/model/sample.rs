@@ -200,7 +200,7 @@ impl MazeModel {
         {
             let labels = std::mem::take(&mut sample.labels);
             let (ws, mut buffers) = sample.split();
-            let x = ws.last_x(window, n)?;
+            let x = ws.last_x(window)?;
             self.decode_from(params, tables, &rows, x, &mut buffers);
             for logits in buffers.logits[..rows.len() * VIEW_LEN].chunks_exact_mut(index.len() * VIEW_LEN) {
                 loss += cross_entropy_grad(logits, &labels, CLASSES, weight, buffers.exps);

@@ -88,7 +88,12 @@ impl MnistModel {
     ) -> Result<Problem<'a, T>> {
         let n = board.sheaf.state_len();
         let (base, views) = (tables.base(), tables.packed());
-        let maps = Maps::Packed(PackedLowRank { base, views, rank: board.shape.rank, agents: groups });
+        let maps = Maps::Packed(PackedLowRank {
+            base,
+            views,
+            rank: board.shape.rank,
+            agents: std::slice::from_ref(groups),
+        });
         let l1 = (self.config.l1 > 0.0).then(|| Coefficient::Scalar(T::from_f64(self.config.l1)));
         Ok(Problem {
             op: SheafOp::new(&board.sheaf, maps)?,
@@ -129,7 +134,7 @@ impl MnistModel {
     pub fn decode<T: Real>(&self, params: &[T], board: &Board, sample: &mut Sample<T>) {
         let n = board.sheaf.state_len();
         let logits = &mut sample.logits[..board.sheaf.agents() * self.classes()];
-        self.decoder.forward(params, sample.ws.x(n), logits);
+        self.decoder.forward(params, sample.ws.x(), logits);
     }
 
     /// Reads given states into `sample.logits`.
@@ -171,7 +176,7 @@ impl MnistModel {
         let mut loss = T::ZERO;
         let logits = &mut sample.logits[..agents * self.classes()];
         for slot in 0..window {
-            let x = sample.ws.x_at(horizon.iterations - window + slot, n)?;
+            let x = sample.ws.x_at(horizon.iterations - window + slot)?;
             self.decoder.forward(params, x, logits);
             loss += cross_entropy_grad(logits, &sample.labels, self.classes(), weight, &mut sample.exps);
             self.decoder.vjp_input(params, logits, &mut sample.d_x[slot * n..][..n]);
