@@ -60,7 +60,7 @@ fn gradients(
         },
         ws,
     )?;
-    let answers = [ws.x(n), ws.z(n), ws.u(n)].concat();
+    let answers = [ws.x(), ws.z(), ws.u()].concat();
     Ok([d_diag, d_q, d_h, d_stacks, d_rho, vec![gamma, eta], answers].concat())
 }
 

@@ -64,7 +64,12 @@ impl Case {
 
     fn packed(&self) -> Maps<'_, f64> {
         let (base, views) = (&self.packed_base[..], &self.packed[..]);
-        Maps::Packed(PackedLowRank { base, views, rank: self.rank, agents: &self.groups })
+        Maps::Packed(PackedLowRank {
+            base,
+            views,
+            rank: self.rank,
+            agents: std::slice::from_ref(&self.groups),
+        })
     }
 
     /// Zeros for the gradient of all stacks.
@@ -192,13 +197,14 @@ fn what_is_left_for_later_is_refused_in_another_size_or_for_other_maps() {
         (vec![f64::MAX; 2 * solver.kept_len(&op)], case.stacks(), other.stacks());
     let whole = kept.len();
     for len in [1, whole / 2 - 1, whole - 1] {
-        let told = solver.add_deferred(&op, &mut kept[..len], &mut MapsGrad::Packed(&mut d_stacks));
+        let told =
+            solver.add_deferred(&op, &mut kept[..len], |_, _| true, &mut MapsGrad::Packed(&mut d_stacks));
         assert_eq!(told.unwrap_err().kind(), ErrorKind::Shape);
     }
-    let told = solver.add_deferred(&op, &mut kept, &mut MapsGrad::Packed(&mut d_other));
+    let told = solver.add_deferred(&op, &mut kept, |_, _| true, &mut MapsGrad::Packed(&mut d_other));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::Shape);
     // Numbers that no solve has left name no pairs beyond the memory.
-    solver.add_deferred(&op, &mut kept, &mut MapsGrad::Packed(&mut d_stacks)).unwrap();
+    solver.add_deferred(&op, &mut kept, |_, _| true, &mut MapsGrad::Packed(&mut d_stacks)).unwrap();
 }
 
 fn assert_same(what: &str, got: &[f64], want: &[f64]) {
@@ -316,7 +322,8 @@ fn slices_of_other_sizes_are_neither_packed_nor_unpacked() {
 #[test]
 fn maps_that_do_not_fit_are_refused() {
     let case = Case::new((2, 2), (3, 2), 2, 2, 4);
-    let packed = |base, views, rank| PackedLowRank { base, views, rank, agents: &case.groups };
+    let packed =
+        |base, views, rank| PackedLowRank { base, views, rank, agents: std::slice::from_ref(&case.groups) };
     let refused = |low| SheafOp::new(&case.sheaf, Maps::Packed(low)).unwrap_err();
     let (base, views) = (&case.packed_base[..], &case.packed[..]);
     assert_eq!(refused(packed(&base[1..], views, 2)).kind(), ErrorKind::Shape);
@@ -324,7 +331,10 @@ fn maps_that_do_not_fit_are_refused() {
     assert_eq!(refused(packed(base, &views[..views.len() / 2], 2)).kind(), ErrorKind::OutOfRange);
     let mut few = ViewGroups::default();
     few.set(&case.sheaf, &[0, 1]);
-    assert_eq!(refused(PackedLowRank { base, views, rank: 2, agents: &few }).kind(), ErrorKind::Shape);
+    assert_eq!(
+        refused(PackedLowRank { base, views, rank: 2, agents: std::slice::from_ref(&few) }).kind(),
+        ErrorKind::Shape
+    );
 }
 
 /// The gradient of the maps of a converged solve.

@@ -8,7 +8,7 @@
 
 pub mod activation;
 pub mod aligned;
-pub mod cells;
+pub mod cliques;
 pub mod diagonal_prox;
 pub mod exchange;
 pub mod gemm;

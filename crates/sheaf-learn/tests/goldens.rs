@@ -42,11 +42,8 @@ fn assert_traces<T: Real>(case: &str, golden: &Golden, iterations: usize, traces
             let want = of_sample(golden, name, sample);
             assert_iterates(&format!("{case}: {name}, sample {sample}"), &to_f64(got), &want, iterations);
         }
-        let parts = [
-            ("primal_res", &trace.primal),
-            ("dual_res", &trace.dual),
-            ("consistency_rms", &trace.consistency),
-        ];
+        let parts =
+            [("primal_res", &trace.primal), ("dual_res", &trace.dual), ("consistency_rms", &trace.edge_rms)];
         for (name, got) in parts {
             assert_residuals(case, golden, name, sample, &to_f64(got), iterations);
         }

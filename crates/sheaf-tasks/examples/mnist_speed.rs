@@ -131,7 +131,8 @@ fn products(board: &Board, batch: &Batch<f32>) {
             for index in batch.views().index().chunks_exact(agents).take(16) {
                 groups.set(sheaf, index);
                 let (base, views) = (batch.tables().base(), batch.tables().packed());
-                let low = PackedLowRank { base, views, rank: shape.rank, agents: &groups };
+                let low =
+                    PackedLowRank { base, views, rank: shape.rank, agents: std::slice::from_ref(&groups) };
                 let op = SheafOp::new(sheaf, Maps::Packed(low)).expect("maps that fit");
                 for _ in 0..400 {
                     match what {

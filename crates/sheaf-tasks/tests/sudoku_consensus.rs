@@ -116,7 +116,7 @@ fn by_states(case: &Case, cg: Cg<f64>, low_rank: bool) -> Answer {
     for board in 0..BOARDS {
         let (a, b) = (&case.a[board * a_len..][..a_len], &case.b[board * b_len..][..b_len]);
         let low = LowRank { base: &case.maps, a, b, gate: None, rank: RANK, scale: 0.5, index: &index };
-        let maps = if low_rank { Maps::LowRank(low) } else { Maps::Shared(&stack) };
+        let maps = if low_rank { Maps::LowRank(low) } else { Maps::Stack(&stack) };
         let op = SheafOp::new(&sheaf, maps).unwrap();
         let w = &case.w[board * STATES..][..STATES];
         let d_g = &case.d_g[board * STATES..][..STATES];
@@ -135,7 +135,7 @@ fn by_states(case: &Case, cg: Cg<f64>, low_rank: bool) -> Answer {
                 gate: None,
             })
         } else {
-            MapsGrad::Shared(&mut d_stack)
+            MapsGrad::Stack(&mut d_stack)
         };
         let mut grad =
             ConsensusGrad { maps: &mut d_maps, rho: &mut d_rho, gamma: &mut d_gamma, eta: &mut d_eta };

@@ -133,7 +133,7 @@ fn iterations_are_those_of_the_general_solver() {
     let z_update = ZUpdate::Cg(Cg::published(Agreement::Soft { gamma: 2.0 }, 3));
     let bound = Some(Coefficient::Scalar(0.0));
     let problem = Problem {
-        op: SheafOp::new(&sheaf, Maps::Shared(&stack)).unwrap(),
+        op: SheafOp::new(&sheaf, Maps::Stack(&stack)).unwrap(),
         objective: Objective::Diagonal(Diagonal { lo: bound, ..Diagonal::new(&e.diag[..n], &e.q[..n]) }),
         z_update: &z_update,
         rho: Penalty::Scalar(model.rho(&params).0),

@@ -1,6 +1,6 @@
 //! How far a solve still is from its end: primal ‖x̃ − z‖ and dual ‖ρ(z − z_prev)‖ (Boyd et al. 2011, section 3.3).
 
-use super::{Problem, Workspace};
+use super::{Problem, Tape};
 use crate::Real;
 use crate::x_update::Penalty;
 
@@ -34,29 +34,34 @@ impl<T: Real> Residuals<T> {
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Residuals after a step, whose previous z is in `ws.z_next` and whose target is in `ws.w`.
-    pub(super) fn residuals(
+    /// Residuals of sample `b` after iteration `k`.
+    pub(super) fn residuals<'t>(
         &self,
+        b: usize,
+        k: usize,
         rho: &Penalty<'_, T>,
         tolerances: Option<Tolerances<T>>,
-        ws: &Workspace<T>,
+        tape: &'t Tape<T>,
     ) -> Residuals<T> {
+        let n = self.op.sheaf().state_len();
+        let own = |all: &'t [T]| &all[b * n..][..n];
+        let (x, u, z, z_prev) = (own(tape.x(k)), own(tape.u(k + 1)), own(tape.z(k + 1)), own(tape.z(k)));
         let mut sums = [T::ZERO; 5]; // primal², dual², x̃², z², (ρu)²
         for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
             let rho = rho.of(i);
             for k in range[0]..range[1] {
-                // u' = w − z' and x̃ = w − u_old, so x̃ − z' = u' − u_old; u_old is gone, x is not.
-                let relaxed = self.relax * ws.x[k] + (T::ONE - self.relax) * ws.z_next[k];
-                let (p, d) = (relaxed - ws.z[k], rho * (ws.z[k] - ws.z_next[k]));
+                // u' = w − z' and x̃ = w − u_old, so x̃ − z' = u' − u_old; u_old may be gone, x is not.
+                let relaxed = self.relax * x[k] + (T::ONE - self.relax) * z_prev[k];
+                let (p, d) = (relaxed - z[k], rho * (z[k] - z_prev[k]));
                 sums[0] += p * p;
                 sums[1] += d * d;
                 sums[2] += relaxed * relaxed;
-                sums[3] += ws.z[k] * ws.z[k];
-                sums[4] += rho * rho * ws.u[k] * ws.u[k];
+                sums[3] += z[k] * z[k];
+                sums[4] += rho * rho * u[k] * u[k];
             }
         }
         let [primal, dual, x, z, u] = sums.map(T::sqrt);
-        let root = T::from_f64((self.op.sheaf().state_len() as f64).sqrt());
+        let root = T::from_f64((n as f64).sqrt());
         let goal = |size: T| tolerances.map_or(T::ZERO, |t| root * t.absolute + t.relative * size);
         Residuals { primal, dual, primal_goal: goal(x.max(z)), dual_goal: goal(u) }
     }

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::step::Before;
-use super::{Problem, Workspace};
+use super::{Problem, SampleReport, Tape, Workspace};
 use crate::error::{check_len, check_positive};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
@@ -16,7 +15,7 @@ use sheaf_kernels::vector::{axpy, norm};
 pub enum Adjoint<T> {
     /// Through every iteration.
     Unrolled,
-    /// Through the last n iterations; the state before them, and what the z-update carries, is a constant.
+    /// Through the last n iterations of each sample; the state before them, and what the z-update carries, is a constant.
     LastSteps(usize),
     /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
     /// step at the last state (z, u and what the z-update carries). It converges as fast as the solve did, needs no
@@ -34,12 +33,12 @@ pub enum Adjoint<T> {
 /// What the loss asks of the solve: the gradients of the last iterates.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a, T> {
-    /// Of the last W proposals x, oldest first.
-    pub d_x: &'a [T], // [W, states]
+    /// Of the last W proposals x of every sample, oldest first: the last of a sample is that of its own last iteration.
+    pub d_x: &'a [T], // [W, samples, states]
     /// Of the last z, where the loss reads it.
-    pub d_z: Option<&'a [T]>, // [states]
+    pub d_z: Option<&'a [T]>, // [samples, states]
     /// Of the last u, where the loss reads it.
-    pub d_u: Option<&'a [T]>, // [states]
+    pub d_u: Option<&'a [T]>, // [samples, states]
 }
 
 /// Where the reverse sweep adds.
@@ -56,11 +55,12 @@ pub struct Gradients<'g, 'm, T> {
     /// Of the step size of descent.
     pub eta: &'g mut T,
     /// Of the start h; empty when it is not wanted.
-    pub start: &'g mut [T], // [states] or []
+    pub start: &'g mut [T], // [samples, states] or []
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Differentiates the solve last recorded in `ws`. Adds to every gradient.
+    /// Differentiates the solve last recorded in `ws`. Adds to every gradient. Iterations before the tape are constants,
+    /// as those before [`Adjoint::LastSteps`].
     pub fn reverse(
         &self,
         adjoint: Adjoint<T>,
@@ -68,36 +68,36 @@ impl<T: Real> Problem<'_, T> {
         grads: &mut Gradients<'_, '_, T>,
         ws: &mut Workspace<T>,
     ) -> Result<()> {
-        let (n, ran) = (self.op.sheaf().state_len(), ws.tape.len);
         let window = self.check_seeds(seeds, grads, ws)?;
-        ws.d_z[..n].fill(T::ZERO);
-        ws.d_u[..n].fill(T::ZERO);
-        ws.d_carry.fill(T::ZERO);
-        if let Some(d_z) = seeds.d_z {
-            ws.d_z[..n].copy_from_slice(d_z);
+        let back = &mut ws.back;
+        for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
+            d.fill(T::ZERO);
         }
-        if let Some(d_u) = seeds.d_u {
-            ws.d_u[..n].copy_from_slice(d_u);
-        }
-        let first = match adjoint {
-            Adjoint::Implicit { .. } => ran.saturating_sub(1),
-            Adjoint::Unrolled => 0,
-            Adjoint::LastSteps(count) => ran.saturating_sub(count),
-        };
+        let mut sweep = Sweep { problem: self, seeds, window, count: usize::MAX, grads, ws };
         let reversed = match adjoint {
-            Adjoint::Implicit { tolerance, max_terms } => {
-                self.check_implicit()?;
-                self.reverse_implicit(tolerance, max_terms, seeds, window, grads, ws)
+            Adjoint::Unrolled => sweep.steps(),
+            Adjoint::LastSteps(count) => {
+                sweep.count = count;
+                sweep.steps()
             }
-            _ => self.reverse_steps(first, seeds, window, grads, ws),
+            Adjoint::Implicit { tolerance, max_terms } => {
+                self.check_implicit(&sweep.ws.tape)?;
+                sweep.count = 1 + usize::from(sweep.ws.tape.x_only);
+                sweep.implicit(tolerance, max_terms)
+            }
         };
         // After a failure too: nothing may wait for another reverse sweep of the same tape.
-        let added = self.add_deferred(first..ran, grads, ws);
+        let added = sweep.add_deferred();
         reversed.and(added)
     }
 
     /// A product that is carried on, not computed, keeps every perturbation: the series would never fade.
-    fn check_implicit(&self) -> Result<()> {
+    fn check_implicit(&self, tape: &Tape<T>) -> Result<()> {
+        let needed = 1 + usize::from(tape.x_only);
+        if tape.recorded() < needed {
+            let expected = format!("at least {needed} recorded iterations");
+            return Err(Error::new(ErrorKind::Unsupported, "implicit adjoint", expected, tape.recorded()));
+        }
         match self.z_update {
             ZUpdate::Cg(cg) if cg.carry_len(&self.op) > 0 => Err(Error::new(
                 ErrorKind::Unsupported,
@@ -116,11 +116,16 @@ impl<T: Real> Problem<'_, T> {
         grads: &Gradients<'_, '_, T>,
         ws: &Workspace<T>,
     ) -> Result<usize> {
-        let n = self.op.sheaf().state_len();
+        let n = self.op.state_len();
         ws.check_reverse(self)?;
         grads.maps.validate(self.op.sheaf(), self.op.maps())?;
         for (place, seed) in [("seed of z", seeds.d_z), ("seed of u", seeds.d_u)] {
             check_len(place, n, seed.map_or(n, <[T]>::len))?;
+            if seed.is_some() && ws.tape.x_only {
+                let expected = "none: the last iteration stopped at its x";
+                return Err(Error::new(ErrorKind::Unsupported, place, expected, "a seed")
+                    .hint("solve without Options::x_only"));
+            }
         }
         let window = seeds.d_x.len() / n.max(1);
         check_len("seed of x", window * n, seeds.d_x.len())?;
@@ -128,121 +133,206 @@ impl<T: Real> Problem<'_, T> {
         if !grads.start.is_empty() {
             check_len("gradient of the start", n, grads.start.len())?;
         }
-        if window > ws.tape.len {
+        let recorded = |sample: &SampleReport<T>| sample.iterations.saturating_sub(ws.tape.skip);
+        let fewest = ws.samples.iter().map(recorded).min().unwrap_or(0);
+        if window > fewest {
             return Err(Error::new(
                 ErrorKind::Shape,
                 "seed of x",
-                format_args!("at most {} iterates, as many as ran", ws.tape.len),
+                format_args!("at most {fewest} iterates, as many as ran"),
                 window,
             ));
         }
         Ok(window)
     }
+}
 
-    /// Back from the last iteration to iteration `first`.
-    fn reverse_steps(
-        &self,
-        first: usize,
-        seeds: &Seeds<'_, T>,
-        window: usize,
-        grads: &mut Gradients<'_, '_, T>,
-        ws: &mut Workspace<T>,
-    ) -> Result<()> {
-        let (n, ran) = (self.op.sheaf().state_len(), ws.tape.len);
-        let mut in_force = T::ZERO;
+/// A reverse sweep under way.
+struct Sweep<'s, 'p, 'g, 'm, T: Copy + Default> {
+    problem: &'s Problem<'p, T>,
+    seeds: &'s Seeds<'s, T>,
+    window: usize,
+    /// Iterations of each sample, from its last one back, through which gradients flow.
+    count: usize,
+    grads: &'s mut Gradients<'g, 'm, T>,
+    ws: &'s mut Workspace<T>,
+}
+
+impl<T: Real> Sweep<'_, '_, '_, '_, T> {
+    /// The iterations of sample `b` through which gradients flow.
+    fn span(&self, b: usize) -> Range<usize> {
+        span(&self.ws.samples[b], self.count, self.ws.tape.skip)
+    }
+
+    /// Where the states of sample `b` lie.
+    fn states(&self, b: usize) -> Range<usize> {
+        let n = self.problem.op.sheaf().state_len();
+        b * n..(b + 1) * n
+    }
+
+    /// Back from the last iteration to the first one.
+    fn steps(&mut self) -> Result<()> {
+        let samples = self.problem.op.samples();
+        let first = (0..samples).map(|b| self.span(b).start).min().unwrap_or(0);
+        let ran = self.ws.tape.ran.unwrap_or(0);
+        let (mut in_force, mut clear) = (T::ZERO, true);
         for k in (first..ran).rev() {
+            let Workspace { tape, work, back, .. } = &mut *self.ws;
             // After iteration k the duals were rescaled when the penalty moved.
-            let (factor, next) = (ws.tape.factor[k], ws.tape.factor[k + 1]);
+            let (factor, next) = (tape.factor[tape.row(k)], tape.factor[tape.row(k + 1)]);
             if next != factor {
-                ws.d_u[..n].iter_mut().for_each(|d| *d *= factor / next);
+                back.d_u[..tape.states].iter_mut().for_each(|d| *d *= factor / next);
             }
             if factor != in_force {
-                self.set_factor(factor, ws)?;
+                self.problem.set_factor(factor, work)?;
                 in_force = factor;
             }
-            match (k + window).checked_sub(ran) {
-                Some(slot) => ws.d_x[..n].copy_from_slice(&seeds.d_x[slot * n..][..n]),
-                None => ws.d_x[..n].fill(T::ZERO),
+            for b in 0..samples {
+                self.enter_or_leave(k, b);
             }
-            self.reverse_one(k, factor, grads, ws)?;
+            let seed = self.seed_of_all(k);
+            if seed.is_none() {
+                clear = self.gather_seeds(k, clear);
+            }
+            self.one(k, factor, seed)?;
         }
-        if first == 0 && !grads.start.is_empty() {
-            axpy(grads.start, T::ONE, &ws.d_z[..n]);
+        for b in 0..samples {
+            if self.span(b) == (0..self.ws.samples[b].iterations) && !self.grads.start.is_empty() {
+                let own = self.states(b);
+                axpy(&mut self.grads.start[own.clone()], T::ONE, &self.ws.back.d_z[own]);
+            }
         }
         Ok(())
     }
 
-    /// Adds what the steps of these iterations left for later of the maps' gradient.
-    fn add_deferred(
-        &self,
-        iterations: Range<usize>,
-        grads: &mut Gradients<'_, '_, T>,
-        ws: &mut Workspace<T>,
-    ) -> Result<()> {
-        let one = ws.tape.kept_len(self);
-        let kept = &mut ws.tape.kept[iterations.start * one..iterations.end * one];
-        self.z_update.add_deferred(&self.op, kept, grads.maps)
+    /// Notes whether sample `b` takes part in iteration `k`, and sets its gradients where it joins or leaves.
+    fn enter_or_leave(&mut self, k: usize, b: usize) {
+        let (span, own) = (self.span(b), self.states(b));
+        let Workspace { running, back, tape, .. } = &mut *self.ws;
+        running[b] = span.contains(&k);
+        if k + 1 == span.end {
+            self.enter_seeds(b);
+        } else if k + 1 == span.start {
+            back.d_z[own.clone()].fill(T::ZERO);
+            back.d_u[own].fill(T::ZERO);
+            let carry = tape.carries / tape.samples;
+            back.d_carry[b * carry..(b + 1) * carry].fill(T::ZERO);
+        }
+    }
+
+    /// The seed of x after iteration `k`, where all samples ran equally long.
+    fn seed_of_all(&self, k: usize) -> Option<usize> {
+        let ran = self.ws.tape.ran?;
+        let together = self.ws.samples.iter().all(|s| s.iterations == ran);
+        (k + self.window).checked_sub(ran).filter(|_| together)
+    }
+
+    /// Collects the seeds of x after iteration `k`; `clear` says that there are none from before.
+    fn gather_seeds(&mut self, k: usize, clear: bool) -> bool {
+        let n = self.problem.op.state_len();
+        if !clear {
+            self.ws.back.d_x[..n].fill(T::ZERO);
+        }
+        let mut none = true;
+        for b in 0..self.problem.op.samples() {
+            let (ran, own) = (self.ws.samples[b].iterations, self.states(b));
+            let slot = (k + self.window).checked_sub(ran).filter(|_| k < ran);
+            if let Some(slot) = slot.filter(|_| self.span(b).contains(&k)) {
+                let seed = &self.seeds.d_x[slot * n..][own.clone()];
+                self.ws.back.d_x[own].copy_from_slice(seed);
+                none = false;
+            }
+        }
+        none
+    }
+
+    /// Adds what the steps left for later of the maps' gradient.
+    fn add_deferred(&mut self) -> Result<()> {
+        let Problem { op, z_update, .. } = self.problem;
+        let one = self.ws.tape.kept_len(self.problem);
+        let spans = (0..op.samples()).map(|b| self.span(b));
+        let all = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+        let tape = &self.ws.tape;
+        // The consensus of an iteration that stopped at its x kept nothing.
+        let end = if tape.x_only { all.end.min(tape.ran.unwrap_or(0).saturating_sub(1)) } else { all.end };
+        let rows = tape.row(all.start)..tape.row(end.max(all.start));
+        let mut kept = std::mem::take(&mut self.ws.tape.kept);
+        let (samples, count, skip) = (&self.ws.samples, self.count, self.ws.tape.skip);
+        let took = |step: usize, b: usize| span(&samples[b], count, skip).contains(&(all.start + step));
+        let part = &mut kept[rows.start * one..rows.end * one];
+        let added = z_update.add_deferred(op, part, took, self.grads.maps);
+        self.ws.tape.kept = kept;
+        added
     }
 
     /// One iteration back, its penalty's gradient passed on with the factor in force.
-    fn reverse_one(
-        &self,
-        k: usize,
-        factor: T,
-        grads: &mut Gradients<'_, '_, T>,
-        ws: &mut Workspace<T>,
-    ) -> Result<()> {
-        let n = self.op.sheaf().state_len();
-        let c = self.z_update.carry_len(&self.op);
-        ws.d_rho.fill(T::ZERO);
-        let (mut tape, rho_buffer) = (std::mem::take(&mut ws.tape), std::mem::take(&mut ws.rho));
-        let one = tape.kept_len(self);
-        let kept = &mut tape.kept[k * one..][..one];
-        let at = Before {
-            z: &tape.z[k * n..][..n],
-            u: &tape.u[k * n..][..n],
-            carry: &tape.carry[k * c..][..c],
-            x: &tape.x[k * n..][..n],
-        };
-        let stepped = self.step_vjp(&self.penalty_of(&rho_buffer), at, kept, grads, ws);
-        ws.tape = tape;
-        ws.rho = rho_buffer;
-        axpy(grads.rho, factor, &ws.d_rho);
+    fn one(&mut self, k: usize, factor: T, seed: Option<usize>) -> Result<()> {
+        let n = self.problem.op.state_len();
+        let Workspace { tape, work, back, running, .. } = &mut *self.ws;
+        back.d_rho.fill(T::ZERO);
+        let d_x = seed.map(|slot| &self.seeds.d_x[slot * n..][..n]);
+        let stepped = self.problem.step_vjp(k, d_x, running, self.grads, tape, work, back);
+        let len = self.grads.rho.len();
+        let all = self.problem.rho.grad_len(self.problem.op.agents());
+        back.d_rho[..all].chunks_exact(len.max(1)).for_each(|d_rho| axpy(self.grads.rho, factor, d_rho));
         stepped
     }
 
-    fn reverse_implicit(
-        &self,
-        tolerance: T,
-        max_terms: usize,
-        seeds: &Seeds<'_, T>,
-        window: usize,
-        grads: &mut Gradients<'_, '_, T>,
-        ws: &mut Workspace<T>,
-    ) -> Result<()> {
-        let (n, last) = (self.op.sheaf().state_len(), ws.tape.len - 1);
-        let carry = self.z_update.carry_len(&self.op);
+    /// The series at the fixed point of each sample. Samples that ended at different iterations run one after the other.
+    fn implicit(&mut self, tolerance: T, max_terms: usize) -> Result<()> {
         check_positive("tolerance of the implicit adjoint", tolerance.to_f64())?;
-        let factor = ws.tape.factor[last];
-        self.set_factor(factor, ws)?;
-        // At a fixed point all iterates are one: their seeds add up.
-        ws.d_x[..n].fill(T::ZERO);
-        for slot in 0..window {
-            axpy(&mut ws.d_x[..n], T::ONE, &seeds.d_x[slot * n..][..n]);
+        let samples = self.problem.op.samples();
+        for ran in (1..=self.ws.tape.ran.unwrap_or(0)).rev() {
+            if (0..samples).any(|b| self.ws.samples[b].iterations == ran) {
+                self.series(ran, tolerance, max_terms)?;
+            }
         }
-        let mut first = T::ZERO;
+        Ok(())
+    }
+
+    fn series(&mut self, ran: usize, tolerance: T, max_terms: usize) -> Result<()> {
+        let (n, samples) = (self.problem.op.state_len(), self.problem.op.samples());
+        let half = self.ws.tape.x_only && self.ws.tape.ran == Some(ran);
+        let factor = self.ws.tape.factor[self.ws.tape.row(ran - 1)];
+        self.problem.set_factor(factor, &mut self.ws.work)?;
+        let back = &mut self.ws.back;
+        for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
+            d.fill(T::ZERO);
+        }
+        for b in 0..samples {
+            let own = self.states(b);
+            self.ws.running[b] = self.ws.samples[b].iterations == ran;
+            if self.ws.running[b] {
+                self.enter_seeds(b);
+                // At a fixed point all iterates are one: their seeds add up.
+                for slot in 0..self.window {
+                    let seed = &self.seeds.d_x[slot * n..][own.clone()];
+                    axpy(&mut self.ws.back.d_x[own.clone()], T::ONE, seed);
+                }
+            }
+        }
+        if half {
+            self.one(ran - 1, factor, None)?;
+            self.ws.back.d_x[..n].fill(T::ZERO);
+        }
+        self.ws.back.first.clear();
         for term in 0..max_terms {
-            self.reverse_one(last, factor, grads, ws)?;
-            ws.d_x[..n].fill(T::ZERO);
-            let size = norm(&ws.d_z[..n]) + norm(&ws.d_u[..n]) + norm(&ws.d_carry[..carry]);
-            if !size.is_finite() {
-                break;
+            self.one(ran - 1 - usize::from(half), factor, None)?;
+            self.ws.back.d_x[..n].fill(T::ZERO);
+            let (mut done, mut finite) = (true, true);
+            for b in 0..samples {
+                let size = self.size(b);
+                if term == 0 {
+                    self.ws.back.first.push(size);
+                }
+                finite &= size.is_finite();
+                done &= size <= tolerance * self.ws.back.first[b];
             }
-            if term == 0 {
-                first = size;
-            }
-            if size <= tolerance * first {
+            if done {
                 return Ok(());
+            }
+            if !finite {
+                break;
             }
         }
         Err(Error::new(
@@ -255,4 +345,27 @@ impl<T: Real> Problem<'_, T> {
         )
         .hint("solve to a tighter tolerance, allow more terms, or use Adjoint::Unrolled"))
     }
+
+    /// Sets the gradients of the last z and u of sample `b`.
+    fn enter_seeds(&mut self, b: usize) {
+        let (own, back) = (self.states(b), &mut self.ws.back);
+        for (d, seed) in [(&mut back.d_z, self.seeds.d_z), (&mut back.d_u, self.seeds.d_u)] {
+            if let Some(seed) = seed {
+                d[own.clone()].copy_from_slice(&seed[own.clone()]);
+            }
+        }
+    }
+
+    /// How large the gradients of sample `b` are.
+    fn size(&self, b: usize) -> T {
+        let (own, tape, back) = (self.states(b), &self.ws.tape, &self.ws.back);
+        let carry = tape.carries / tape.samples;
+        norm(&back.d_z[own.clone()]) + norm(&back.d_u[own]) + norm(&back.d_carry[b * carry..(b + 1) * carry])
+    }
+}
+
+/// The last `count` iterations of a sample, as far as they are on the tape.
+fn span<T>(sample: &SampleReport<T>, count: usize, skip: usize) -> Range<usize> {
+    let ran = sample.iterations;
+    ran.saturating_sub(count).max(skip).min(ran)..ran
 }

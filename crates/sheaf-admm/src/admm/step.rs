@@ -1,97 +1,118 @@
 //! One iteration, in the paper's order and letters, and its reverse.
 
-use super::{Gradients, Problem, Workspace};
-use crate::x_update::Penalty;
-use crate::z_update::{ConsensusGrad, InnerReport};
+use super::workspace::{Back, Work};
+use super::{Gradients, Problem, Tape};
+use crate::z_update::{ConsensusGrad, InnerTotals};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{reverse_dual, sub};
 
 impl<T: Real> Problem<'_, T> {
-    /// x, then z, then u: iteration `k`. Leaves the previous z in `ws.z_next`.
-    pub(super) fn step(&self, k: usize, rho: &Penalty<'_, T>, ws: &mut Workspace<T>) -> Result<InnerReport> {
-        let (n, offsets) = (self.op.sheaf().state_len(), self.op.sheaf().state_offsets());
-        let carry = self.z_update.carry_len(&self.op);
-        let (x, w) = (&mut ws.x[..n], &mut ws.w[..n]);
-        let (z, u, z_next) = (&mut ws.z[..n], &mut ws.u[..n], &mut ws.z_next[..n]);
+    /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep theirs.
+    pub(super) fn step(
+        &self,
+        k: usize,
+        running: &[bool],
+        tape: &mut Tape<T>,
+        work: &mut Work<T>,
+    ) -> Result<InnerTotals> {
+        let (n, kept, x_only) = (self.op.state_len(), tape.kept_len(self), tape.x_only);
+        let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
+        let w = &mut work.w[..n];
         // x-update: v = z − u, x = prox(v), w = x̃ + u
-        self.objective.prox_fused(offsets, rho, z, u, self.relax, x, w, &mut ws.x_scratch)?;
-        // z-update
-        let one = ws.tape.kept_len(self);
-        let (carry, kept) = (&mut ws.carry[..carry], &mut ws.tape.kept[k * one..][..one]);
-        let scratch = &mut ws.z_scratch;
-        let report = self.z_update.forward_keeping(&self.op, rho, w, z, carry, z_next, kept, scratch)?;
-        // u-update: u + x̃ − z' = w − z'
-        sub(u, w, z_next);
-        std::mem::swap(&mut ws.z, &mut ws.z_next);
+        let (z, u, x) = tape.proposal(k);
+        let offsets = self.offsets(&work.offsets);
+        self.objective.prox_fused(offsets, &all, z, u, self.relax, x, w, &mut work.x_scratch)?;
+        let mut report = InnerTotals::default();
+        if !x_only {
+            // z-update
+            let (z, z_next, carry, kept) = tape.agreement(k, kept);
+            let scratch = &mut work.z_scratch;
+            report =
+                self.z_update.forward_keeping(&self.op, &rho, w, z, carry, z_next, kept, running, scratch)?;
+            // u-update: u + x̃ − z' = w − z'
+            let (z_next, u_next) = tape.duals(k);
+            if running.contains(&false) {
+                let one = n / running.len();
+                for b in (0..running.len()).filter(|&b| running[b]) {
+                    let own = b * one..(b + 1) * one;
+                    sub(&mut u_next[own.clone()], &w[own.clone()], &z_next[own]);
+                }
+            } else {
+                sub(u_next, w, z_next);
+            }
+        }
+        for b in (0..running.len()).filter(|&b| !running[b]) {
+            tape.hold(k, b, !x_only);
+        }
         Ok(report)
     }
 
-    /// The reverse of [`step`](Self::step) from the state it started at. On entry `ws.d_z`, `ws.d_u`, `ws.d_carry`
-    /// hold the gradients of what the step left, `ws.d_x` that of x beyond; on return those of what it was given. `kept`
-    /// is what the consensus solver kept of it.
+    /// The reverse of [`step`](Self::step) `k`. On entry `back.d_z`, `back.d_u`, `back.d_carry` hold the gradients of what
+    /// the step left, `d_x` that of x beyond (`back.d_x` without); on return those of what it was given. Only samples that
+    /// are running take part; the gradients of the others are 0.
     pub(super) fn step_vjp(
         &self,
-        rho: &Penalty<'_, T>,
-        at: Before<'_, T>,
-        kept: &mut [T],
+        k: usize,
+        d_x: Option<&[T]>,
+        running: &[bool],
         grads: &mut Gradients<'_, '_, T>,
-        ws: &mut Workspace<T>,
+        tape: &mut Tape<T>,
+        work: &mut Work<T>,
+        back: &mut Back<T>,
     ) -> Result<()> {
-        let (n, offsets) = (self.op.sheaf().state_len(), self.op.sheaf().state_offsets());
-        let carry = self.z_update.carry_len(&self.op);
-        let (d_z, d_z_in) = (&mut ws.d_z[..n], &mut ws.d_z_in[..n]);
-        let (d_u, d_u_in) = (&mut ws.d_u[..n], &mut ws.d_u_in[..n]);
-        let (d_w, d_x, w) = (&mut ws.d_w[..n], &ws.d_x[..n], &mut ws.w[..n]);
-        // u' = w − z'
-        reverse_dual(at.x, at.z, at.u, self.relax, w, d_u, d_w, d_z);
+        let (n, kept, agents) = (self.op.state_len(), tape.kept_len(self), self.op.sheaf().agents());
+        let carry = tape.carries;
+        let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
+        let (d_z, d_z_in) = (&mut back.d_z[..n], &mut back.d_z_in[..n]);
+        let (d_u, d_u_in) = (&mut back.d_u[..n], &mut back.d_u_in[..n]);
+        let (d_w, d_x, w) = (&mut back.d_w[..n], d_x.unwrap_or(&back.d_x[..n]), &mut work.w[..n]);
         d_z_in.fill(T::ZERO);
         d_u_in.fill(T::ZERO);
-        // z' = consensus(w, z)
-        let d_rho = &mut ws.d_rho[..rho.grad_len(self.op.sheaf().agents())];
-        let mut consensus =
-            ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
-        self.z_update.vjp_kept(
-            &self.op,
-            rho,
-            w,
-            at.z,
-            at.carry,
-            kept,
-            d_z,
-            d_w,
-            d_z_in,
-            &mut ws.d_carry[..carry],
-            &mut consensus,
-            &mut ws.z_scratch,
-        )?;
+        if tape.x_only && tape.ran == Some(k + 1) {
+            d_w.fill(T::ZERO);
+        } else {
+            // u' = w − z'
+            reverse_dual(tape.x(k), tape.z(k), tape.u(k), self.relax, w, d_u, d_w, d_z);
+            // z' = consensus(w, z)
+            let d_rho = &mut back.d_rho[..rho.grad_len(agents)];
+            let mut consensus =
+                ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
+            let (z, carry_row, kept) = tape.before(k, kept);
+            self.z_update.vjp_kept(
+                &self.op,
+                &rho,
+                w,
+                z,
+                carry_row,
+                kept,
+                running,
+                d_z,
+                d_w,
+                d_z_in,
+                &mut back.d_carry[..carry],
+                &mut consensus,
+                &mut work.z_scratch,
+            )?;
+        }
         // x = prox(z − u), w = x̃ + u
-        let d_rho = &mut ws.d_rho[..rho.grad_len(self.op.sheaf().agents())];
+        let d_rho = &mut back.d_rho[..all.grad_len(self.op.agents())];
         self.objective.vjp_fused(
-            offsets,
-            rho,
-            at.z,
-            at.u,
+            self.offsets(&work.offsets),
+            &all,
+            tape.z(k),
+            tape.u(k),
             self.relax,
-            at.x,
+            tape.x(k),
             d_x,
             d_w,
             d_z_in,
             d_u_in,
             d_rho,
             grads.objective,
-            &mut ws.x_scratch,
+            &mut work.x_scratch,
         )?;
-        std::mem::swap(&mut ws.d_z, &mut ws.d_z_in);
-        std::mem::swap(&mut ws.d_u, &mut ws.d_u_in);
+        std::mem::swap(&mut back.d_z, &mut back.d_z_in);
+        std::mem::swap(&mut back.d_u, &mut back.d_u_in);
         Ok(())
     }
-}
-
-/// What a step started from, and the x it found.
-#[derive(Clone, Copy)]
-pub(super) struct Before<'t, T> {
-    pub z: &'t [T],
-    pub u: &'t [T],
-    pub carry: &'t [T],
-    pub x: &'t [T],
 }

@@ -11,24 +11,46 @@ pub struct Iteration<'v, 'a, T> {
     /// Its number, from 0.
     pub k: usize,
     /// Proposals.
-    pub x: &'v [T], // [states]
-    /// The agreed state.
-    pub z: &'v [T], // [states]
-    /// The duals.
-    pub u: &'v [T], // [states]
+    pub x: &'v [T], // [samples, states]
+    /// The agreed state; the one before where the last iteration stopped at its x
+    /// ([`Options::x_only`](super::Options::x_only)).
+    pub z: &'v [T], // [samples, states]
+    /// The duals, as z.
+    pub u: &'v [T], // [samples, states]
     /// The agreed state before.
-    pub z_prev: &'v [T], // [states]
+    pub z_prev: &'v [T], // [samples, states]
     /// The penalty in force.
     pub rho: Penalty<'v, T>,
     /// Over-relaxation.
     pub relax: T,
-    /// The sheaf.
-    pub op: &'v SheafOp<'a, T>,
+    /// The sheaf and its maps.
+    pub op: SheafOp<'a, T>,
+    /// Which samples took this iteration; the others keep what they had.
+    pub running: &'v [bool], // [samples]
 }
 
-impl<T: Real> Iteration<'_, '_, T> {
-    /// Per-agent primal residuals ‖x̃ − z‖.
+impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
+    /// What it is for one sample of the batch.
+    ///
+    /// # Panics
+    /// If there is no sample `b`.
+    pub fn sample(&self, b: usize) -> Self {
+        let n = self.op.sheaf().state_len();
+        let own = |all: &'v [T]| &all[b * n..][..n];
+        let (x, z, u, z_prev) = (own(self.x), own(self.z), own(self.u), own(self.z_prev));
+        let running = &self.running[b..=b];
+        Self { x, z, u, z_prev, op: self.op.sample(b), running, ..*self }
+    }
+
+    /// Per-agent primal residuals ‖x̃ − z‖, `[samples, agents]`.
     pub fn primal(&self, out: &mut [T]) {
+        let agents = self.op.sheaf().agents();
+        for (b, out) in out.chunks_mut(agents.max(1)).take(self.op.samples()).enumerate() {
+            self.sample(b).primal_of_one(out);
+        }
+    }
+
+    fn primal_of_one(&self, out: &mut [T]) {
         let offsets = self.op.sheaf().state_offsets();
         if self.relax == T::ONE {
             agent_distances(offsets, self.x, self.z, out);
@@ -44,23 +66,34 @@ impl<T: Real> Iteration<'_, '_, T> {
         }
     }
 
-    /// Per-agent dual residuals ρ‖z − z_prev‖.
+    /// Per-agent dual residuals ρ‖z − z_prev‖, `[samples, agents]`.
     pub fn dual(&self, out: &mut [T]) {
-        let agents = self.op.sheaf().agents();
-        agent_distances(self.op.sheaf().state_offsets(), self.z, self.z_prev, out);
-        out.iter_mut().take(agents).enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
+        let (agents, n) = (self.op.sheaf().agents(), self.op.sheaf().state_len());
+        for (b, out) in out.chunks_mut(agents.max(1)).take(self.op.samples()).enumerate() {
+            let (z, z_prev) = (&self.z[b * n..][..n], &self.z_prev[b * n..][..n]);
+            agent_distances(self.op.sheaf().state_offsets(), z, z_prev, out);
+            out.iter_mut().take(agents).enumerate().for_each(|(i, d)| *d *= self.rho.of(i));
+        }
     }
 
-    /// √(mean squared edge residual + 1e-6) of z; `r` `[edge_len]` and `rows` `[row_len]` are scratch.
-    pub fn consistency(&self, r: &mut [T], rows: &mut [T]) -> Result<T> {
-        self.op.consistency(self.z, r, rows)
+    /// √(mean squared edge residual + 1e-6) of z, over all samples; `r` `[samples, edge_len]` and `rows`
+    /// `[samples, row_len]` are scratch.
+    pub fn edge_rms(&self, r: &mut [T], rows: &mut [T]) -> Result<T> {
+        self.op.edge_rms(self.z, r, rows)
     }
 }
 
 /// Sees each iteration after it ran. `()` sees nothing and costs nothing.
 pub trait Observer<T> {
-    /// Called after every iteration; return `false` to end the solve there.
+    /// Called after every iteration; return `false` to end the solve of all samples there.
     fn iteration(&mut self, view: &Iteration<'_, '_, T>) -> bool;
+
+    /// Whether sample `b` goes on. Asked after every [`iteration`](Self::iteration) that did not end the solve, for every
+    /// sample that took it; return `false` to end this sample there while others go on.
+    fn goes_on(&mut self, b: usize) -> bool {
+        let _ = b;
+        true
+    }
 }
 
 impl<T> Observer<T> for () {
@@ -76,21 +109,21 @@ impl<T, F: FnMut(&Iteration<'_, '_, T>) -> bool> Observer<T> for F {
     }
 }
 
-/// Keeps everything: states, residuals per agent, consistency.
+/// Keeps everything: states, residuals per agent, the edge residual.
 #[derive(Clone, Debug, Default)]
 pub struct Trace<T> {
-    /// Proposals, `[iterations, states]`.
+    /// Proposals, `[iterations, samples, states]`.
     pub x: Vec<T>,
-    /// Agreed states, `[iterations, states]`.
+    /// Agreed states, `[iterations, samples, states]`.
     pub z: Vec<T>,
-    /// Duals, `[iterations, states]`.
+    /// Duals, `[iterations, samples, states]`.
     pub u: Vec<T>,
-    /// Primal residuals, `[iterations, agents]`.
+    /// Primal residuals, `[iterations, samples, agents]`.
     pub primal: Vec<T>,
-    /// Dual residuals, `[iterations, agents]`.
+    /// Dual residuals, `[iterations, samples, agents]`.
     pub dual: Vec<T>,
-    /// Consistency of z, `[iterations]`.
-    pub consistency: Vec<T>,
+    /// √(mean squared edge residual + 1e-6) of z, `[iterations, samples]`.
+    pub edge_rms: Vec<T>,
 }
 
 impl<T: Real> Observer<T> for Trace<T> {
@@ -99,13 +132,16 @@ impl<T: Real> Observer<T> for Trace<T> {
         self.z.extend_from_slice(view.z);
         self.u.extend_from_slice(view.u);
         let sheaf = view.op.sheaf();
-        let mut norms = vec![T::ZERO; sheaf.agents()];
+        let mut norms = vec![T::ZERO; view.op.agents()];
         view.primal(&mut norms);
         self.primal.extend_from_slice(&norms);
         view.dual(&mut norms);
         self.dual.extend_from_slice(&norms);
         let (mut r, mut rows) = (vec![T::ZERO; sheaf.edge_len()], vec![T::ZERO; sheaf.row_len()]);
-        self.consistency.push(view.op.raw().consistency(view.z, &mut r, &mut rows));
+        for b in 0..view.op.samples() {
+            // The lengths fit, so there is no error.
+            self.edge_rms.extend(view.sample(b).edge_rms(&mut r, &mut rows));
+        }
         true
     }
 }

@@ -134,13 +134,6 @@ impl<'a, T: Real> Products<'a, T> {
         dot(r, r) * T::from_f64(0.5)
     }
 
-    /// √(mean of the squared residuals + 1e-6), the published measure of agreement.
-    pub(crate) fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
-        self.coboundary(z, r, rows);
-        let count = T::from_f64(self.sheaf.edge_len().max(1) as f64);
-        (dot(r, r) / count + T::from_f64(1e-6)).sqrt()
-    }
-
     /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
     pub(crate) fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {

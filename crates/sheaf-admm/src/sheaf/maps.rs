@@ -4,7 +4,8 @@
 //!
 //! | kind | holds | used where |
 //! | --- | --- | --- |
-//! | [`Maps::Shared`] | one stack for all agents, `[d_v, ld]` | Sudoku |
+//! | [`Maps::Shared`] | one prepared stack for all agents, and an update for each where wanted | Sudoku |
+//! | [`Maps::Stack`] | one stack for all agents, `[d_v, ld]` | small problems |
 //! | [`Maps::Table`] | stacks `[views, d_v, ld]` and an index per agent | Maze |
 //! | [`Maps::PerAgent`] | a stack of its own size for each agent | any graph, any stalk sizes |
 //! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | any low-rank maps; the reference |
@@ -13,7 +14,8 @@
 //! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding may hold
 //! anything: no product reads it.
 
-use super::{PackedLowRank, Sheaf, Uniform};
+use super::shared::clear_padding;
+use super::{PackedLowRank, SharedMaps, Sheaf, Uniform};
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::gemm::{Mat, gemm};
@@ -38,11 +40,14 @@ pub struct LowRank<'a, T> {
     pub index: &'a [u32], // [agents]
 }
 
-/// The restriction maps of one sample.
+/// The restriction maps of a sample, or of a batch: then `index` and `order` are `[samples, agents]`, stacks per agent
+/// `[samples, stack_len]`, the groups of packed maps one a sample, and shared maps serve all.
 #[derive(Clone, Copy, Debug)]
 pub enum Maps<'a, T> {
+    /// A prepared stack for all agents.
+    Shared(SharedMaps<'a, T>),
     /// One stack `[d_v, ld]` for all agents.
-    Shared(&'a [T]),
+    Stack(&'a [T]),
     /// Stacks `[views, d_v, ld]`, `index[i]` names agent i's.
     Table {
         /// The stacks.
@@ -65,16 +70,20 @@ pub enum Maps<'a, T> {
 }
 
 impl<T: Real> Maps<'_, T> {
-    /// Checks all sizes and indices against the sheaf.
-    pub fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+    /// Checks all sizes and indices against the sheaf and the number of samples.
+    pub fn validate(&self, sheaf: &Sheaf, samples: usize) -> Result<()> {
+        let agents = sheaf.agents().saturating_mul(samples);
         match self {
-            Self::Shared(stack) => {
+            Self::Shared(maps) => maps.validate(need_uniform(sheaf)?, agents),
+            Self::Stack(stack) => {
                 let u = need_uniform(sheaf)?;
                 check_len("shared stack", u.d_v * u.ld, stack.len())
             }
             Self::Table { stacks, index, order, tiles } => {
                 if !order.is_empty() {
-                    check_order(order, sheaf.agents())?;
+                    check_len("order of agents", agents, order.len())?;
+                    let each = order.chunks_exact(sheaf.agents().max(1));
+                    each.clone().try_for_each(|order| check_order(order, sheaf.agents()))?;
                 }
                 let one = need_uniform(sheaf).map(|u| u.d_v * u.ld)?;
                 let views = count_views(stacks.len(), one);
@@ -82,26 +91,30 @@ impl<T: Real> Maps<'_, T> {
                 if !tiles.is_empty() {
                     check_len("tiles of stacks", views.unwrap_or(0) * sheaf.tile_len(), tiles.len())?;
                 }
-                check_index(index, sheaf.agents(), views)
+                check_index(index, agents, views)
             }
-            Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len(), stacks.len()),
-            Self::LowRank(low) => low.validate(sheaf),
-            Self::Packed(low) => low.validate(sheaf),
+            Self::PerAgent(stacks) => check_len("stacks", sheaf.stack_len() * samples, stacks.len()),
+            Self::LowRank(low) => low.validate(sheaf, agents),
+            Self::Packed(low) => low.validate(sheaf, samples),
         }
     }
 
     /// Checks that every number of the maps is finite. One pass over them; padding does not count.
     pub fn check_finite(&self, sheaf: &Sheaf) -> Result<()> {
         match self {
-            Self::Shared(stacks) | Self::Table { stacks, .. } => {
+            Self::Shared(maps) => maps.check_finite(),
+            Self::Stack(stacks) | Self::Table { stacks, .. } => {
                 let Uniform { d_e, slots, ld, .. } = need_uniform(sheaf)?;
                 check_columns(stacks, ld, slots * d_e, 0)
             }
-            Self::PerAgent(stacks) => (0..sheaf.agents()).try_for_each(|i| {
-                let (start, end) = (sheaf.stack_offsets[i], sheaf.stack_offsets[i + 1]);
-                let (ld, used) = (sheaf.row_offsets[i + 1] - sheaf.row_offsets[i], sheaf.slot_rows(i));
-                check_columns(&stacks[start..end], ld, used.last().copied().unwrap_or(0), start)
-            }),
+            Self::PerAgent(stacks) => (0..stacks.len().checked_div(sheaf.stack_len()).unwrap_or(0)
+                * sheaf.agents())
+                .try_for_each(|k| {
+                    let (i, base) = (k % sheaf.agents(), k / sheaf.agents() * sheaf.stack_len());
+                    let (start, end) = (base + sheaf.stack_offsets[i], base + sheaf.stack_offsets[i + 1]);
+                    let (ld, used) = (sheaf.row_offsets[i + 1] - sheaf.row_offsets[i], sheaf.slot_rows(i));
+                    check_columns(&stacks[start..end], ld, used.last().copied().unwrap_or(0), start)
+                }),
             Self::LowRank(low) => {
                 check_finite("base maps", low.base)?;
                 check_finite("factors A", low.a)?;
@@ -116,9 +129,10 @@ impl<T: Real> Maps<'_, T> {
         }
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Shared(_) => "shared",
+            Self::Stack(_) => "one stack",
             Self::Table { .. } => "table",
             Self::PerAgent(_) => "per agent",
             Self::LowRank(_) => "low-rank",
@@ -132,7 +146,12 @@ impl<T: Real> Maps<'_, T> {
             return;
         }
         match self {
-            Self::Shared(stack) => {
+            Self::Shared(maps) => {
+                let u = valid_uniform(sheaf);
+                maps.project(&z[..sheaf.state_len()], y, u.ld);
+                clear_padding(sheaf, u, y);
+            }
+            Self::Stack(stack) => {
                 let (Uniform { d_v, ld, .. }, n) = (valid_uniform(sheaf), sheaf.agents());
                 gemm(y, Mat::new(z, n, d_v), Mat::new(stack, d_v, ld), T::ONE, T::ZERO);
             }
@@ -156,7 +175,8 @@ impl<T: Real> Maps<'_, T> {
             return;
         }
         match self {
-            Self::Shared(stack) => {
+            Self::Shared(maps) => maps.lift(s, valid_uniform(sheaf).ld, &mut g[..sheaf.state_len()], false),
+            Self::Stack(stack) => {
                 let (Uniform { d_v, d_e, slots, ld }, n) = (valid_uniform(sheaf), sheaf.agents());
                 let (s, stack) =
                     (Mat::strided(s, n, slots * d_e, ld), Mat::strided(stack, d_v, slots * d_e, ld));
@@ -256,13 +276,13 @@ pub(super) fn check_index(index: &[u32], agents: usize, views: Option<usize>) ->
 }
 
 impl<T: Real> LowRank<'_, T> {
-    fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+    fn validate(&self, sheaf: &Sheaf, agents: usize) -> Result<()> {
         if self.rank == 0 {
             return Err(Error::new(ErrorKind::Shape, "rank of low-rank maps", "at least 1", 0)
-                .hint("use Maps::Shared for maps without an update"));
+                .hint("use Maps::Shared or Maps::Stack for maps without an update"));
         }
         let (_, views) = self.check_sizes(sheaf)?;
-        check_index(self.index, sheaf.agents(), views)
+        check_index(self.index, agents, views)
     }
 
     /// Checks that there are dense stacks for as many views as there are factors; of rank 0, for any number.

@@ -4,7 +4,7 @@
 //! primitive serves every solver: add outer products of row vectors with state vectors, agent by agent.
 
 use super::maps::{LowRank, Maps, each_agent, table, valid_uniform};
-use super::{Sheaf, Uniform};
+use super::{SharedMapsGrad, Sheaf, Uniform};
 use crate::error::check_len;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::gemm::{Mat, gemm};
@@ -40,16 +40,18 @@ impl<T: Real> LowRankGrad<'_, T> {
 /// Gradients of [`Maps`], the same kind and layout, all added to.
 #[derive(Debug)]
 pub enum MapsGrad<'a, T> {
+    /// Of the shared stack and its updates.
+    Shared(SharedMapsGrad<'a, T>),
     /// `[d_v, ld]`.
-    Shared(&'a mut [T]),
+    Stack(&'a mut [T]),
     /// `[views, d_v, ld]`.
     Table(&'a mut [T]),
     /// As [`Maps::PerAgent`].
     PerAgent(&'a mut [T]),
     /// As [`Maps::LowRank`].
     LowRank(LowRankGrad<'a, T>),
-    /// Of [`Maps::Packed`]: dense stacks `[distinct views of the sample, d_v, ld]`, for
-    /// [`unpack_grad`](super::unpack_grad).
+    /// Of [`Maps::Packed`]: dense stacks `[distinct views of the sample, d_v, ld]`, sample after
+    /// sample, for [`unpack_grad`](super::unpack_grad).
     Packed(&'a mut [T]),
     /// The maps are constants.
     None,
@@ -60,19 +62,19 @@ impl<T: Real> MapsGrad<'_, T> {
     pub fn validate(&self, sheaf: &Sheaf, maps: &Maps<'_, T>) -> Result<()> {
         match (self, maps) {
             (Self::None, _) => Ok(()),
-            (Self::Shared(d), Maps::Shared(stack)) => {
-                check_len("gradient of the stack", stack.len(), d.len())
-            }
+            (Self::Shared(d), Maps::Shared(maps)) => d.validate(maps),
+            (Self::Stack(d), Maps::Stack(stack)) => check_len("gradient of the stack", stack.len(), d.len()),
             (Self::Table(d), Maps::Table { stacks, .. }) => {
                 check_len("gradient of the stacks", stacks.len(), d.len())
             }
-            (Self::PerAgent(d), Maps::PerAgent(_)) => {
-                check_len("gradient of the stacks", sheaf.stack_len(), d.len())
+            (Self::PerAgent(d), Maps::PerAgent(stacks)) => {
+                check_len("gradient of the stacks", stacks.len(), d.len())
             }
             (Self::LowRank(d), Maps::LowRank(low)) => d.validate(low),
             (Self::Packed(d), Maps::Packed(low)) => {
                 let one = sheaf.as_uniform().map_or(0, |u| u.d_v * u.ld);
-                check_len("gradient of the stacks", low.agents.views().len() * one, d.len())
+                let views: usize = low.agents.iter().map(|groups| groups.views().len()).sum();
+                check_len("gradient of the stacks", views * one, d.len())
             }
             _ => Err(Error::new(ErrorKind::Unsupported, "gradient of maps", maps.name(), self.name())),
         }
@@ -81,6 +83,7 @@ impl<T: Real> MapsGrad<'_, T> {
     fn name(&self) -> &'static str {
         match self {
             Self::Shared(_) => "shared",
+            Self::Stack(_) => "one stack",
             Self::Table(_) => "table",
             Self::PerAgent(_) => "per agent",
             Self::LowRank(_) => "low-rank",
@@ -100,7 +103,7 @@ impl<T: Real> MapsGrad<'_, T> {
         rows: &[T],
         states: &[T],
     ) -> Result<()> {
-        maps.validate(sheaf)?;
+        maps.validate(sheaf, 1)?;
         self.validate(sheaf, maps)?;
         check_len("gradient of maps: rows", terms.saturating_mul(sheaf.row_len()), rows.len())?;
         check_len("gradient of maps: states", terms.saturating_mul(sheaf.state_len()), states.len())?;
@@ -124,7 +127,14 @@ impl<T: Real> MapsGrad<'_, T> {
         }
         match (self, maps) {
             (Self::None, _) => {}
-            (Self::Shared(d_stack), Maps::Shared(_)) => {
+            (Self::Shared(grad), Maps::Shared(maps)) => {
+                let ld = valid_uniform(sheaf).ld;
+                for t in 0..terms {
+                    let (rows, states) = (&rows[t * n_rows..][..n_rows], &states[t * n_states..][..n_states]);
+                    grad.add_pair(maps, scale, rows, ld, states);
+                }
+            }
+            (Self::Stack(d_stack), Maps::Stack(_)) => {
                 let Uniform { d_v, ld, .. } = valid_uniform(sheaf);
                 let n = terms * sheaf.agents();
                 gemm(d_stack, Mat::new(states, n, d_v).t(), Mat::new(rows, n, ld), scale, T::ONE);

@@ -11,6 +11,8 @@
 //! Only "exchange" touches another agent: it is all the communication there is.
 
 mod bands;
+mod batch;
+mod cliques;
 mod coboundary;
 mod compose;
 mod graph;
@@ -19,8 +21,12 @@ mod maps;
 mod maps_grad;
 mod operator;
 mod packed;
+mod shared;
+mod stack;
+mod updates;
 
 pub(crate) use bands::{Given, Made};
+pub(crate) use cliques::Cliques;
 pub use compose::{compose_low_rank, compose_low_rank_vjp};
 pub use graph::{AgentGraph, Edge, MAX_SLOTS};
 pub use grid::Connectivity;
@@ -28,6 +34,9 @@ pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
 pub use operator::SheafOp;
 pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
+pub use shared::{SharedMaps, SharedMapsGrad};
+pub use stack::{SharedStack, SharedStackGrad};
+pub use updates::{AgentUpdates, AgentUpdatesGrad, UpdateDims};
 
 use crate::{Error, ErrorKind, Result};
 use sheaf_kernels::exchange::{Partners, SlotRows};
@@ -58,6 +67,8 @@ pub struct Sheaf {
     uniform: Option<Uniform>,
     /// Where the partner of every slot starts, when all agents are alike and no slot has two edges.
     partners: Option<Partners>,
+    /// The groups of slots, when all agents are alike and their slots meet in cliques.
+    cliques: Option<Cliques>,
 }
 
 /// Sizes of a sheaf whose agents are all alike.
@@ -85,6 +96,7 @@ impl Sheaf {
         if (0..graph.agents()).all(|i| graph.slots(i) == slots) {
             sheaf.uniform = Some(Uniform { d_v, d_e, slots, ld: pad(slots * d_e) });
             sheaf.partners = partners(graph, &sheaf);
+            sheaf.cliques = sheaf.uniform.and_then(|uniform| Cliques::of(graph, uniform));
         }
         Ok(sheaf)
     }
@@ -177,6 +189,7 @@ impl Sheaf {
             edge_len: start,
             uniform: None,
             partners: None,
+            cliques: None,
         })
     }
 
@@ -240,6 +253,11 @@ impl Sheaf {
     pub(crate) fn partners(&self) -> Option<(SlotRows, &Partners)> {
         let (u, partners) = (self.uniform?, self.partners.as_ref()?);
         Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
+    }
+
+    /// The cliques that slots form, where they do.
+    pub(crate) fn cliques(&self) -> Option<&Cliques> {
+        self.cliques.as_ref()
     }
 
     /// Numbers of one stack by [tiles](sheaf_kernels::tiles); 0 where the shape has none.

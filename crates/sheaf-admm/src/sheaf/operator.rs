@@ -11,53 +11,124 @@
 use super::coboundary::Products;
 use super::{Maps, MapsGrad, Sheaf};
 use crate::error::check_len;
-use crate::{Real, Result};
+use crate::{Error, ErrorKind, Real, Result};
 
-/// A sheaf together with the restriction maps of one sample.
+/// A sheaf together with the restriction maps of one sample, or of a batch of samples on the same sheaf. Vectors of a
+/// batch hold one sample after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct SheafOp<'a, T>(Products<'a, T>);
+pub struct SheafOp<'a, T> {
+    products: Products<'a, T>,
+    samples: usize,
+}
 
 impl<'a, T: Real> SheafOp<'a, T> {
-    /// Checks that the maps fit the sheaf.
+    /// One sample. Checks that the maps fit the sheaf.
     pub fn new(sheaf: &'a Sheaf, maps: Maps<'a, T>) -> Result<Self> {
-        maps.validate(sheaf)?;
-        Ok(Self(Products { sheaf, maps }))
+        Self::batch(sheaf, maps, 1)
+    }
+
+    /// A batch of samples. Checks that the maps fit the sheaf and the number of samples.
+    pub fn batch(sheaf: &'a Sheaf, maps: Maps<'a, T>, samples: usize) -> Result<Self> {
+        let most = usize::MAX / (sheaf.row_len() + sheaf.state_len() + sheaf.agents() + 1);
+        if samples == 0 || samples > most {
+            return Err(Error::new(ErrorKind::OutOfRange, "samples", format_args!("1 to {most}"), samples));
+        }
+        maps.validate(sheaf, samples)?;
+        Ok(Self { products: Products { sheaf, maps }, samples })
+    }
+
+    /// How many samples the batch has.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// One sample of the batch alone.
+    ///
+    /// # Panics
+    /// If there is no sample `b`.
+    pub fn sample(&self, b: usize) -> Self {
+        assert!(b < self.samples, "sample {b} of {}", self.samples);
+        if self.samples == 1 {
+            return *self;
+        }
+        let Products { sheaf, maps } = self.products;
+        Self { products: Products { sheaf, maps: maps.sample(sheaf, b) }, samples: 1 }
+    }
+
+    /// Length of a state vector of the whole batch.
+    pub fn state_len(&self) -> usize {
+        self.samples * self.sheaf().state_len()
+    }
+
+    /// Agents of all samples together.
+    pub fn agents(&self) -> usize {
+        self.samples * self.sheaf().agents()
     }
 
     /// The shape.
     pub fn sheaf(&self) -> &'a Sheaf {
-        self.0.sheaf
+        self.products.sheaf
     }
 
     /// The maps.
     pub fn maps(&self) -> &Maps<'a, T> {
-        &self.0.maps
+        &self.products.maps
     }
 
-    /// The same operators without checks, for solvers that check once.
+    /// The same operators of a single sample without checks, for solvers that check once.
     #[inline(always)]
     pub(crate) fn raw(&self) -> &Products<'a, T> {
-        &self.0
+        debug_assert_eq!(self.samples, 1, "a sample of the batch");
+        &self.products
+    }
+
+    /// Calls `f` with the operators of every sample and its number.
+    fn each(&self, mut f: impl FnMut(&Products<'a, T>, usize)) {
+        (0..self.samples).for_each(|b| f(&self.sample(b).products, b));
     }
 
     /// Checks the length of a state vector.
     pub fn check_state(&self, place: &str, state: &[T]) -> Result<()> {
-        check_len(place, self.sheaf().state_len(), state.len())
+        check_len(place, self.state_len(), state.len())
+    }
+
+    fn states<'v>(&self, v: &'v [T], b: usize) -> &'v [T] {
+        part(v, self.sheaf().state_len(), b)
+    }
+
+    fn states_mut<'v>(&self, v: &'v mut [T], b: usize) -> &'v mut [T] {
+        part_mut(v, self.sheaf().state_len(), b)
+    }
+
+    fn rows<'v>(&self, v: &'v [T], b: usize) -> &'v [T] {
+        part(v, self.sheaf().row_len(), b)
+    }
+
+    fn rows_mut<'v>(&self, v: &'v mut [T], b: usize) -> &'v mut [T] {
+        part_mut(v, self.sheaf().row_len(), b)
+    }
+
+    fn edges<'v>(&self, v: &'v [T], b: usize) -> &'v [T] {
+        part(v, self.sheaf().edge_len(), b)
+    }
+
+    fn edges_mut<'v>(&self, v: &'v mut [T], b: usize) -> &'v mut [T] {
+        part_mut(v, self.sheaf().edge_len(), b)
     }
 
     fn check_rows(&self, place: &str, rows: &[T]) -> Result<()> {
-        check_len(place, self.sheaf().row_len(), rows.len())
+        check_len(place, self.samples * self.sheaf().row_len(), rows.len())
     }
 
     fn check_edges(&self, place: &str, residuals: &[T]) -> Result<()> {
-        check_len(place, self.sheaf().edge_len(), residuals.len())
+        check_len(place, self.samples * self.sheaf().edge_len(), residuals.len())
     }
 
     /// y = P z.
     pub fn project(&self, z: &[T], y: &mut [T]) -> Result<()> {
         self.check_state("project: z", z)?;
         self.check_rows("project: y", y)?;
-        self.0.project(z, y);
+        self.each(|op, b| op.project(self.states(z, b), self.rows_mut(y, b)));
         Ok(())
     }
 
@@ -65,7 +136,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     pub fn lift(&self, s: &[T], g: &mut [T]) -> Result<()> {
         self.check_rows("lift: s", s)?;
         self.check_state("lift: g", g)?;
-        self.0.lift(s, g);
+        self.each(|op, b| op.lift(self.rows(s, b), self.states_mut(g, b)));
         Ok(())
     }
 
@@ -73,7 +144,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     pub fn exchange(&self, y: &[T], s: &mut [T]) -> Result<()> {
         self.check_rows("exchange: y", y)?;
         self.check_rows("exchange: s", s)?;
-        self.0.exchange(y, s);
+        self.each(|op, b| op.exchange(self.rows(y, b), self.rows_mut(s, b)));
         Ok(())
     }
 
@@ -81,7 +152,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     pub fn difference(&self, y: &[T], r: &mut [T]) -> Result<()> {
         self.check_rows("difference: y", y)?;
         self.check_edges("difference: r", r)?;
-        self.0.difference(y, r);
+        self.each(|op, b| op.difference(self.rows(y, b), self.edges_mut(r, b)));
         Ok(())
     }
 
@@ -89,7 +160,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     pub fn spread(&self, r: &[T], s: &mut [T]) -> Result<()> {
         self.check_edges("spread: r", r)?;
         self.check_rows("spread: s", s)?;
-        self.0.spread(r, s);
+        self.each(|op, b| op.spread(self.edges(r, b), self.rows_mut(s, b)));
         Ok(())
     }
 
@@ -98,7 +169,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         self.check_state("coboundary: z", z)?;
         self.check_edges("coboundary: r", r)?;
         self.check_rows("coboundary: scratch", rows)?;
-        self.0.coboundary(z, r, rows);
+        self.each(|op, b| op.coboundary(self.states(z, b), self.edges_mut(r, b), self.rows_mut(rows, b)));
         Ok(())
     }
 
@@ -107,7 +178,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         self.check_edges("coboundary_t: r", r)?;
         self.check_state("coboundary_t: g", g)?;
         self.check_rows("coboundary_t: scratch", rows)?;
-        self.0.coboundary_t(r, g, rows);
+        self.each(|op, b| op.coboundary_t(self.edges(r, b), self.states_mut(g, b), self.rows_mut(rows, b)));
         Ok(())
     }
 
@@ -118,7 +189,9 @@ impl<'a, T: Real> SheafOp<'a, T> {
         self.check_state("laplacian: g", g)?;
         self.check_rows("laplacian: scratch", y)?;
         self.check_rows("laplacian: s", s)?;
-        self.0.laplacian(z, g, y, s);
+        self.each(|op, b| {
+            op.laplacian(self.states(z, b), self.states_mut(g, b), self.rows_mut(y, b), self.rows_mut(s, b));
+        });
         Ok(())
     }
 
@@ -127,21 +200,39 @@ impl<'a, T: Real> SheafOp<'a, T> {
         self.check_state("energy: z", z)?;
         self.check_edges("energy: scratch of edges", r)?;
         self.check_rows("energy: scratch of rows", rows)?;
-        Ok(self.0.energy(z, r, rows))
+        let mut sum = T::ZERO;
+        self.each(|op, b| sum += op.energy(self.states(z, b), self.edges_mut(r, b), self.rows_mut(rows, b)));
+        Ok(sum)
     }
 
-    /// √(mean of the squared residuals + 1e-6), the published measure of agreement; scratch as in
+    /// √(mean of the squared residuals + 1e-6), the published measure of disagreement; scratch as in
     /// [`energy`](Self::energy).
-    pub fn consistency(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> Result<T> {
-        self.check_state("consistency: z", z)?;
-        self.check_edges("consistency: scratch of edges", r)?;
-        self.check_rows("consistency: scratch of rows", rows)?;
-        Ok(self.0.consistency(z, r, rows))
+    pub fn edge_rms(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> Result<T> {
+        self.check_state("edge_rms: z", z)?;
+        self.check_edges("edge_rms: scratch of edges", r)?;
+        self.check_rows("edge_rms: scratch of rows", rows)?;
+        let energy = self.energy(z, r, rows)?;
+        Ok(rms_of_energy(energy, self.samples * self.sheaf().edge_len()))
     }
 
     /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
+    /// For a single sample.
     pub fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) -> Result<()> {
         d_maps.add_outers(self.sheaf(), self.maps(), scale, 2, rows, states)
     }
+}
+
+/// √(mean squared edge residual + 1e-6) from ½‖F z‖².
+pub(super) fn rms_of_energy<T: Real>(energy: T, edges: usize) -> T {
+    let count = T::from_f64(edges.max(1) as f64);
+    ((energy + energy) / count + T::from_f64(1e-6)).sqrt()
+}
+
+fn part<T>(v: &[T], len: usize, b: usize) -> &[T] {
+    &v[b * len..][..len]
+}
+
+fn part_mut<T>(v: &mut [T], len: usize, b: usize) -> &mut [T] {
+    &mut v[b * len..][..len]
 }

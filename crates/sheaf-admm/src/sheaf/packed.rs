@@ -101,7 +101,7 @@ fn used_slots(sheaf: &Sheaf, agent: usize) -> u32 {
     used.fold(0, |mask, (slot, _)| mask | 1u32.checked_shl(slot as u32).unwrap_or(0))
 }
 
-/// Packed low-rank maps of one sample.
+/// Packed low-rank maps.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedLowRank<'a, T> {
     /// The base, from [`pack_base`].
@@ -110,8 +110,8 @@ pub struct PackedLowRank<'a, T> {
     pub views: &'a [T],
     /// Rank of the update; 0 leaves the base alone.
     pub rank: usize,
-    /// The views of the agents.
-    pub agents: &'a ViewGroups,
+    /// The views of the agents, sample by sample.
+    pub agents: &'a [ViewGroups], // [samples]
 }
 
 impl<T: Real> PackedLowRank<'_, T> {
@@ -131,12 +131,19 @@ impl<T: Real> PackedLowRank<'_, T> {
             .hint("use Maps::LowRank, which takes any sizes"))
     }
 
-    pub(super) fn validate(&self, sheaf: &Sheaf) -> Result<()> {
+    pub(super) fn validate(&self, sheaf: &Sheaf, samples: usize) -> Result<()> {
         let shape = Self::shape(sheaf, self.rank)?;
         check_len("packed base", shape.base_len(), self.base.len())?;
         let views = count_views(self.views.len(), shape.view_len());
         check_len("packed views", views.unwrap_or(0) * shape.view_len(), self.views.len())?;
-        check_index(&self.agents.index, sheaf.agents(), views)
+        check_len("packed maps: groups of views", samples, self.agents.len())?;
+        self.agents.iter().try_for_each(|agents| check_index(&agents.index, sheaf.agents(), views))
+    }
+
+    /// The views of a single sample: products run sample by sample.
+    fn only(&self) -> &ViewGroups {
+        debug_assert_eq!(self.agents.len(), 1, "a sample of the batch");
+        &self.agents[0]
     }
 
     fn valid_shape(&self, sheaf: &Sheaf) -> LowRankShape {
@@ -145,16 +152,16 @@ impl<T: Real> PackedLowRank<'_, T> {
     }
 
     pub(super) fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
-        low_rank::project(self.valid_shape(sheaf), self.agents.by_view(), self.base, self.views, z, y);
+        low_rank::project(self.valid_shape(sheaf), self.only().by_view(), self.base, self.views, z, y);
     }
 
     pub(super) fn lift(&self, sheaf: &Sheaf, s: &[T], g: &mut [T]) {
-        low_rank::lift(self.valid_shape(sheaf), self.agents.by_view(), self.base, self.views, s, g);
+        low_rank::lift(self.valid_shape(sheaf), self.only().by_view(), self.base, self.views, s, g);
     }
 
     /// s = y − y of the partner slot, then g = Fᵀ s.
     pub(super) fn exchange_lift(&self, sheaf: &Sheaf, partners: &[u32], y: &[T], s: &mut [T], g: &mut [T]) {
-        let (shape, agents) = (self.valid_shape(sheaf), self.agents.by_view());
+        let (shape, agents) = (self.valid_shape(sheaf), self.only().by_view());
         low_rank::exchange_lift(shape, agents, partners, self.base, self.views, y, s, g);
     }
 
@@ -168,7 +175,7 @@ impl<T: Real> PackedLowRank<'_, T> {
         let Some((_, partners)) = sheaf.partners() else {
             return debug_assert!(false, "maps that take pairs have one partner for a slot");
         };
-        let (shape, agents, local) = (self.valid_shape(sheaf), self.agents.by_view(), self.agents.local());
+        let (shape, agents, local) = (self.valid_shape(sheaf), self.only().by_view(), self.only().local());
         low_rank::pairs(shape, agents, local, partners.rows(), self.base, self.views, tape, scale, d_stacks);
     }
 
@@ -182,7 +189,7 @@ impl<T: Real> PackedLowRank<'_, T> {
         rows: &[T],
         states: &[T],
     ) {
-        let agents = self.agents.by_local();
+        let agents = self.only().by_local();
         low_rank::outers(self.valid_shape(sheaf), agents, d_stacks, scale, terms, rows, states);
     }
 }

@@ -6,13 +6,16 @@
 //! | soft | γ/2‖F z‖² + ½‖z − w‖²_ρ |
 //! | potential | γ·U(F z) + ½‖z − w‖²_ρ, U Huber or smoothed l1 |
 //!
-//! One solver a file; [`ZUpdate`] dispatches. Every solver brings
+//! [`ZUpdate`] dispatches. Every solver brings
 //!
-//! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
-//!   the next (edge-space multipliers, a product that need not be computed again), empty for most;
+//! * `scratch_len`, `carry_len`: its memory; the carry is what a solver keeps from one ADMM iteration to the next
+//!   (edge-space multipliers, a product that need not be computed again), empty for most;
 //! * `prepare`: once per solve, or when the penalty changes (factorisations);
 //! * `forward`: w, z_prev, carry → z, carry;
 //! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
+//!
+//! [`Gram`] and [`Orthonormal`] solve a whole batch at once; the others run sample by sample. States, carries and what
+//! a step keeps are then one sample after the other.
 
 mod cg;
 mod cg_adjoint;
@@ -27,7 +30,10 @@ mod edge_steps;
 mod edge_system;
 mod exact;
 mod exact_plan;
+mod gram;
+mod gram_work;
 mod node_slope;
+mod orthonormal;
 mod potential;
 mod step_size;
 mod stop;
@@ -37,6 +43,8 @@ pub use cg::{Cg, CgStart, REFRESH};
 pub use descent::Descent;
 pub use edge_space::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
+pub use gram::Gram;
+pub use orthonormal::Orthonormal;
 pub use potential::{EdgePotential, Potential};
 pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
@@ -45,6 +53,8 @@ use crate::error::check_len;
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use gram_work::room;
+use std::ops::Range;
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +75,25 @@ pub struct InnerReport {
     pub steps: usize,
     /// Whether the tolerance was met (always true for a fixed number of steps and for exact solves).
     pub converged: bool,
+}
+
+/// How the inner solves of a whole solve ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerTotals {
+    /// Inner solves, one a sample and iteration.
+    pub solves: usize,
+    /// Steps of all of them.
+    pub steps: usize,
+    /// Solves that ended before their tolerance was met.
+    pub missed: usize,
+}
+
+impl InnerTotals {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.solves += other.solves;
+        self.steps += other.steps;
+        self.missed += other.missed;
+    }
 }
 
 /// Where a consensus step adds its gradients.
@@ -94,6 +123,10 @@ pub enum ZUpdate<T> {
     Exact(Exact<T>),
     /// Nonlinear edge potentials.
     Potential(Potential<T>),
+    /// Conjugate gradients in the space of projections, for shared maps.
+    Gram(Gram<T>),
+    /// The closed form for orthonormal shared maps.
+    Orthonormal(Orthonormal<T>),
 }
 
 impl<T: Real> ZUpdate<T> {
@@ -105,47 +138,86 @@ impl<T: Real> ZUpdate<T> {
             Self::EdgeSpace(s) => s.validate(op),
             Self::Exact(s) => s.validate(op),
             Self::Potential(s) => s.validate(op),
+            Self::Gram(s) => s.validate(op),
+            Self::Orthonormal(s) => s.validate(op),
+        }
+    }
+
+    /// Checks that the solver takes such penalties.
+    pub fn validate_penalty(&self, rho: &Penalty<'_, T>) -> Result<()> {
+        match self {
+            Self::Gram(_) => gram::one_penalty("consensus in Gram space", rho).map(|_| ()),
+            Self::Orthonormal(_) => gram::one_penalty("orthonormal consensus", rho).map(|_| ()),
+            _ => Ok(()),
         }
     }
 
     /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
-            Self::Cg(s) => s.scratch_len(op),
-            Self::Descent(s) => s.steps().scratch_len(op),
-            Self::EdgeSpace(s) => s.scratch_len(op),
-            Self::Exact(s) => s.scratch_len(op),
-            Self::Potential(s) => s.steps().scratch_len(op),
+            Self::Cg(s) => s.scratch_len(&op.sample(0)),
+            Self::Descent(s) => s.steps().scratch_len(&op.sample(0)),
+            Self::EdgeSpace(s) => s.scratch_len(&op.sample(0)),
+            Self::Exact(s) if op.samples() == 1 => s.scratch_len(op),
+            Self::Exact(_) => self.scratch_each(op) * op.samples(),
+            Self::Potential(s) => s.steps().scratch_len(&op.sample(0)),
+            Self::Gram(s) => s.scratch_len(op),
+            Self::Orthonormal(s) => s.scratch_len(op),
         }
     }
 
     /// Numbers of scratch that `prepare` and `forward` need when no adjoint will run.
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
-            Self::Cg(s) => s.forward_scratch_len(op),
-            Self::Descent(s) => s.steps().forward_scratch_len(op),
-            Self::EdgeSpace(s) => s.forward_scratch_len(op),
-            Self::Exact(s) => s.forward_scratch_len(op),
-            Self::Potential(s) => s.steps().forward_scratch_len(op),
+            Self::Cg(s) => s.forward_scratch_len(&op.sample(0)),
+            Self::Descent(s) => s.steps().forward_scratch_len(&op.sample(0)),
+            Self::EdgeSpace(s) => s.forward_scratch_len(&op.sample(0)),
+            Self::Exact(s) if op.samples() == 1 => s.forward_scratch_len(op),
+            Self::Exact(_) => self.scratch_each(op) * op.samples(),
+            Self::Potential(s) => s.steps().forward_scratch_len(&op.sample(0)),
+            Self::Gram(s) => s.forward_scratch_len(op),
+            Self::Orthonormal(s) => s.scratch_len(op),
         }
     }
 
     /// Numbers carried from one ADMM iteration to the next.
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
-            Self::Cg(s) => s.carry_len(op),
-            Self::EdgeSpace(s) => s.carry_len(op),
-            Self::Descent(_) | Self::Exact(_) | Self::Potential(_) => 0,
+            Self::Cg(s) => s.carry_len(op) * op.samples(),
+            Self::EdgeSpace(s) => s.carry_len(op) * op.samples(),
+            _ => 0,
+        }
+    }
+
+    /// Numbers a forward step can keep so that its adjoint need not replay it; 0 where the adjoint always does.
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.kept_len(&op.sample(0)) * op.samples(),
+            Self::Gram(s) => s.kept_len(op),
+            Self::Orthonormal(s) => s.kept_len(op),
+            _ => 0,
+        }
+    }
+
+    /// Scratch of each sample of a batch, where it is not shared: a factorisation stays there.
+    fn scratch_each(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Exact(s) => room(s.scratch_len(&op.sample(0))),
+            _ => 0,
         }
     }
 
     /// Work done once per solve and penalty.
     pub fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
         rho.check_count(op.sheaf().agents())?;
+        self.validate_penalty(rho)?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
         match self {
-            Self::Exact(s) => s.prepare(op, rho, scratch),
-            Self::Cg(_) | Self::Descent(_) | Self::EdgeSpace(_) | Self::Potential(_) => Ok(()),
+            Self::Exact(s) => {
+                let cut = Cut::new(self, op, 0, 0);
+                (0..op.samples()).try_for_each(|b| s.prepare(&op.sample(b), rho, cut.scratch(b, scratch)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -156,32 +228,77 @@ impl<T: Real> ZUpdate<T> {
         states: [usize; S],
         carries: [usize; C],
     ) -> Result<()> {
-        let (n, carry) = (op.sheaf().state_len(), self.carry_len(op));
+        let (n, carry) = (op.state_len(), self.carry_len(op));
         rho.check_count(op.sheaf().agents())?;
         states.into_iter().try_for_each(|len| check_len("z-update: a state or its gradient", n, len))?;
         carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
 
-    /// z from the target `w` and the previous `z_prev`; `carry` goes from the previous iteration's to this one's.
+    /// z from the target `w` and the previous `z_prev`; `carry` goes from the previous iteration's to this one's. For a
+    /// batch, the steps of all samples and whether all converged.
     pub fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
-        w: &[T],      // [states]
-        z_prev: &[T], // [states]
+        w: &[T],      // [samples, states]
+        z_prev: &[T], // [samples, states]
         carry: &mut [T],
-        z: &mut [T], // [states]
+        z: &mut [T], // [samples, states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
+        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], scratch)?;
+        Ok(InnerReport { steps: totals.steps, converged: totals.missed == 0 })
+    }
+
+    /// As [`forward`](Self::forward). Saves: `kept`, where it is not empty. Samples that are not running keep their z;
+    /// an empty `running` means all. Solvers that take a batch at once may overwrite it.
+    pub fn forward_keeping(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        z_prev: &[T],
+        carry: &mut [T],
+        z: &mut [T],
+        kept: &mut [T],   // kept_len(op), or empty
+        running: &[bool], // [samples], or empty
+        scratch: &mut [T],
+    ) -> Result<InnerTotals> {
         self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
         check_scratch(self.forward_scratch_len(op), scratch.len())?;
-        match self {
-            Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Descent(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
-            Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch),
-            Self::Potential(s) => Ok(s.steps().forward(op, rho, w, z, scratch)),
+        if !kept.is_empty() {
+            check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
+        match self {
+            Self::Gram(s) => return s.forward(op, rho, w, z, kept, scratch),
+            Self::Orthonormal(s) => return s.forward(op, rho, w, z, kept, scratch),
+            _ => {}
+        }
+        let mut totals = InnerTotals::default();
+        let cut = Cut::new(self, op, carry.len(), kept.len());
+        for b in (0..op.samples()).filter(|&b| running.get(b).copied().unwrap_or(true)) {
+            let (op, states) = (&op.sample(b), cut.states(b));
+            let (w, z_prev, z) = (&w[states.clone()], &z_prev[states.clone()], &mut z[states]);
+            let (carry, kept) = (&mut carry[cut.carry(b)], &mut kept[cut.kept(b)]);
+            let scratch = cut.scratch(b, scratch);
+            let report = match self {
+                Self::Cg(s) if !kept.is_empty() => {
+                    s.forward_keeping(op, rho, w, z_prev, carry, z, kept, scratch)?
+                }
+                Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
+                Self::Descent(s) => s.steps().forward(op, rho, w, z, scratch),
+                Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
+                Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
+                Self::Potential(s) => s.steps().forward(op, rho, w, z, scratch),
+                Self::Gram(_) | Self::Orthonormal(_) => InnerReport::default(),
+            };
+            totals.add(InnerTotals {
+                solves: 1,
+                steps: report.steps,
+                missed: usize::from(!report.converged),
+            });
+        }
+        Ok(totals)
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays. `carry` is the one the forward was given; `d_carry`
@@ -200,56 +317,12 @@ impl<T: Real> ZUpdate<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-        self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
-        check_grad(op, rho, grad)?;
-        check_scratch(self.scratch_len(op), scratch.len())?;
-        match self {
-            Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Descent(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
-            Self::EdgeSpace(s) => {
-                s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
-            }
-            Self::Exact(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
-            Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
-        }
-    }
-}
-
-impl<T: Real> ZUpdate<T> {
-    /// Numbers a forward step can keep so that its adjoint need not replay it; 0 where the adjoint always does.
-    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Cg(s) => s.kept_len(op),
-            _ => 0,
-        }
-    }
-
-    /// As [`forward`](Self::forward). Saves: `kept`, where it is not empty.
-    pub fn forward_keeping(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        w: &[T],
-        z_prev: &[T],
-        carry: &mut [T],
-        z: &mut [T],
-        kept: &mut [T], // kept_len(op), or empty
-        scratch: &mut [T],
-    ) -> Result<InnerReport> {
-        match self {
-            Self::Cg(s) if !kept.is_empty() => {
-                self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
-                check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
-                check_scratch(self.forward_scratch_len(op), scratch.len())?;
-                s.forward_keeping(op, rho, w, z_prev, carry, z, kept, scratch)
-            }
-            _ => self.forward(op, rho, w, z_prev, carry, z, scratch),
-        }
+        let none = &mut [];
+        self.vjp_kept(op, rho, w, z_prev, carry, none, &[], d_z, d_w, d_z_prev, d_carry, grad, scratch)
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept. Part of the maps' gradient may be left
-    /// there for [`add_deferred`](Self::add_deferred).
+    /// there for [`add_deferred`](Self::add_deferred). Samples that were not running must have d_z = 0.
     pub fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
@@ -257,7 +330,8 @@ impl<T: Real> ZUpdate<T> {
         w: &[T],
         z_prev: &[T],
         carry: &[T],
-        kept: &mut [T], // kept_len(op), or empty
+        kept: &mut [T],   // kept_len(op), or empty
+        running: &[bool], // [samples], or empty
         d_z: &[T],
         d_w: &mut [T],
         d_z_prev: &mut [T],
@@ -265,36 +339,109 @@ impl<T: Real> ZUpdate<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        match self {
-            Self::Cg(s) if !kept.is_empty() => {
-                let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
-                self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
-                check_grad(op, rho, grad)?;
-                check_len("what a z-update keeps", s.kept_len(op), kept.len())?;
-                check_scratch(self.scratch_len(op), scratch.len())?;
-                s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
-            }
-            _ => self.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+        let states = [w.len(), z_prev.len(), d_z.len(), d_w.len(), d_z_prev.len()];
+        self.check_states(op, rho, states, [carry.len(), d_carry.len()])?;
+        check_grad(op, rho, grad)?;
+        check_scratch(self.scratch_len(op), scratch.len())?;
+        if !kept.is_empty() {
+            check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
+        match self {
+            Self::Gram(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
+            Self::Orthonormal(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
+            _ => {}
+        }
+        let cut = Cut::new(self, op, carry.len(), kept.len());
+        for b in (0..op.samples()).filter(|&b| running.get(b).copied().unwrap_or(true)) {
+            let maps = &mut grad.maps.sample(op.sheaf(), op.maps(), b);
+            let grad = &mut ConsensusGrad { maps, rho: grad.rho, gamma: grad.gamma, eta: grad.eta };
+            let (op, states) = (&op.sample(b), cut.states(b));
+            let (w, z_prev, d_z) = (&w[states.clone()], &z_prev[states.clone()], &d_z[states.clone()]);
+            let (d_w, d_z_prev) = (&mut d_w[states.clone()], &mut d_z_prev[states]);
+            let (carry, d_carry) = (&carry[cut.carry(b)], &mut d_carry[cut.carry(b)]);
+            let (kept, scratch) = (&mut kept[cut.kept(b)], cut.scratch(b, scratch));
+            match self {
+                Self::Cg(s) if !kept.is_empty() => {
+                    s.vjp_kept(op, rho, w, z_prev, carry, kept, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+                }
+                Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
+                Self::Descent(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
+                Self::EdgeSpace(s) => {
+                    s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+                }
+                Self::Exact(s) => {
+                    s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
+                }
+                Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
+                Self::Gram(_) | Self::Orthonormal(_) => Ok(()),
+            }?;
+        }
+        Ok(())
     }
 
     /// Adds to the maps' gradient what [`vjp_kept`](Self::vjp_kept) of many steps left for later in what they kept, one
-    /// after the other.
+    /// after the other. `took(step, sample)` says which samples of a batch took which steps.
     pub fn add_deferred(
         &self,
         op: &SheafOp<'_, T>,
         kept: &mut [T], // [steps, kept_len(op)], or empty
+        took: impl Fn(usize, usize) -> bool,
         d_maps: &mut MapsGrad<'_, T>,
     ) -> Result<()> {
-        match self {
-            Self::Cg(s) if !kept.is_empty() => {
-                let one = s.kept_len(op);
-                check_len("what z-updates keep", kept.len() / one * one, kept.len())?;
-                d_maps.validate(op.sheaf(), op.maps())?;
-                s.add_deferred(op, kept, d_maps);
-                Ok(())
+        let Self::Cg(s) = self else { return Ok(()) };
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let (all, one) = (self.kept_len(op), s.kept_len(&op.sample(0)));
+        check_len("what z-updates keep", kept.len() / all * all, kept.len())?;
+        d_maps.validate(op.sheaf(), op.maps())?;
+        if op.samples() == 1 {
+            s.add_deferred(op, kept, d_maps);
+            return Ok(());
+        }
+        for b in 0..op.samples() {
+            let own = &mut d_maps.sample(op.sheaf(), op.maps(), b);
+            for (_, step) in kept.chunks_exact_mut(all).enumerate().filter(|&(step, _)| took(step, b)) {
+                s.add_deferred(&op.sample(b), &mut step[b * one..][..one], own);
             }
-            _ => Ok(()),
+        }
+        Ok(())
+    }
+}
+
+/// Where the numbers of a sample lie in vectors of a batch.
+struct Cut {
+    states: usize,
+    carry: usize,
+    kept: usize,
+    /// Numbers of scratch of each sample, where it is not shared.
+    scratch: Option<usize>,
+}
+
+impl Cut {
+    fn new<T: Real>(solver: &ZUpdate<T>, op: &SheafOp<'_, T>, carry: usize, kept: usize) -> Self {
+        let samples = op.samples();
+        let own = matches!(solver, ZUpdate::Exact(_)) && samples > 1;
+        let scratch = own.then(|| solver.scratch_each(op));
+        Self { states: op.sheaf().state_len(), carry: carry / samples, kept: kept / samples, scratch }
+    }
+
+    fn states(&self, b: usize) -> Range<usize> {
+        b * self.states..(b + 1) * self.states
+    }
+
+    fn carry(&self, b: usize) -> Range<usize> {
+        b * self.carry..(b + 1) * self.carry
+    }
+
+    fn kept(&self, b: usize) -> Range<usize> {
+        b * self.kept..(b + 1) * self.kept
+    }
+
+    fn scratch<'s, T>(&self, b: usize, scratch: &'s mut [T]) -> &'s mut [T] {
+        match self.scratch {
+            Some(each) => &mut scratch[b * each..][..each],
+            None => scratch,
         }
     }
 }

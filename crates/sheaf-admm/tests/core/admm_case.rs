@@ -184,8 +184,7 @@ impl Case {
             true
         };
         let report = problem.solve(self.start(point), options, ws, &mut observer).expect("solves");
-        let n = self.net.states();
-        (Outcome { x, z: ws.z(n).to_vec(), u: ws.u(n).to_vec(), factors, margins: Vec::new() }, report)
+        (Outcome { x, z: ws.z().to_vec(), u: ws.u().to_vec(), factors, margins: Vec::new() }, report)
     }
 
     /// Solves and differentiates with the library.

@@ -12,7 +12,7 @@ use crate::point::Point;
 
 const PUBLISHED: Solver = |_, agreement, _| ZUpdate::Cg(Cg::published(agreement, 5));
 
-const SIX: Options<f64> = Options { iterations: 6, tolerances: None, balancing: None };
+const SIX: Options<f64> = Options::fixed(6);
 
 fn grid(relax: f64, from_h: bool) -> Case {
     Case { net: Net::grid(Kind::Table), solver: PUBLISHED, relax, from_h, width: 0.5, has_eta: false }

@@ -141,7 +141,7 @@ proptest! {
         groups.set(&other, &index);
         let numbers = |n: usize| (0..n).map(|k| (k as f64).cos()).collect::<Vec<f64>>();
         let (base, views) = (numbers(lens.0), numbers(lens.1));
-        let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, agents: &groups });
+        let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, agents: std::slice::from_ref(&groups) });
         if let Ok(op) = SheafOp::new(&sheaf, maps) {
             // Slots that the other sheaf leaves free are left out, so that only the calls themselves are tried.
             let (mut y, mut s) = (vec![0.0; sheaf.row_len()], vec![0.0; sheaf.row_len()]);
@@ -176,7 +176,7 @@ proptest! {
             base: &all[1], a: &all[2], b: &all[3], gate: None, rank, scale: 0.5, index: &index,
         };
         let kinds = [
-            Maps::Shared(&all[0]),
+            Maps::Stack(&all[0]),
             Maps::Table { stacks: &all[0], index: &index, order: &[], tiles: &[] },
             Maps::PerAgent(&all[0]),
             Maps::LowRank(low),

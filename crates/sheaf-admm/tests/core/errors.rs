@@ -34,7 +34,7 @@ impl Pair {
 
     fn problem(&self) -> Problem<'_, f64> {
         Problem {
-            op: SheafOp::new(&self.sheaf, Maps::Shared(&self.stack)).expect("fits"),
+            op: SheafOp::new(&self.sheaf, Maps::Stack(&self.stack)).expect("fits"),
             objective: Objective::Diagonal(Diagonal::new(&self.ones, &self.ones)),
             z_update: &self.z_update,
             rho: Penalty::Scalar(1.0),
@@ -78,7 +78,7 @@ fn sheaves_refuse_sizes_that_do_not_fit() {
 fn maps_refuse_numbers_and_views_that_do_not_fit() {
     let pair = Pair::new();
     let build = |maps| SheafOp::new(&pair.sheaf, maps);
-    assert_kind(build(Maps::Shared(&pair.stack[1..])), Shape, "shared stack");
+    assert_kind(build(Maps::Stack(&pair.stack[1..])), Shape, "shared stack");
     assert_kind(
         build(Maps::Table { stacks: &pair.stack, index: &[0], order: &[], tiles: &[] }),
         Shape,
@@ -105,7 +105,7 @@ fn maps_refuse_numbers_and_views_that_do_not_fit() {
     assert_kind(build(Maps::LowRank(LowRank { index: &[0, 7], ..low })), OutOfRange, "agent 1");
     let graph = AgentGraph::from_edges(3, &[(0, 1), (1, 2)]).expect("valid");
     let mixed = Sheaf::heterogeneous(&graph, &[1, 2, 3], &[1, 1]).expect("valid");
-    assert_kind(SheafOp::new(&mixed, Maps::Shared(&pair.stack)), Unsupported, "maps");
+    assert_kind(SheafOp::new(&mixed, Maps::Stack(&pair.stack)), Unsupported, "maps");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn reverse_sweeps_refuse_what_does_not_belong_to_the_solve() {
         let (mut d_rho, mut d_start, mut d_stack) = (vec![0.0; rho], vec![0.0; start], vec![0.0; stack]);
         let mut grads = Gradients {
             objective: &mut ObjectiveGrad::None,
-            maps: &mut MapsGrad::Shared(&mut d_stack),
+            maps: &mut MapsGrad::Stack(&mut d_stack),
             rho: &mut d_rho,
             gamma: &mut 0.0,
             eta: &mut 0.0,

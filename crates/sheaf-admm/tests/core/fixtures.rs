@@ -181,7 +181,7 @@ impl Fixture {
         let stacks = if low_rank { Vec::new() } else { self.stacks() };
         let mut d_stacks = vec![T::ZERO; stacks.len()];
         let (maps, mut maps_grad) = match self.word(1) {
-            "shared" => (Maps::Shared(&stacks), MapsGrad::Shared(&mut d_stacks)),
+            "shared" => (Maps::Stack(&stacks), MapsGrad::Stack(&mut d_stacks)),
             "table" => (
                 Maps::Table { stacks: &stacks, index: &index, order: &[], tiles: &[] },
                 MapsGrad::Table(&mut d_stacks),
@@ -228,8 +228,7 @@ impl Fixture {
         for (name, got) in [("x", &trace.x), ("z", &trace.z), ("u", &trace.u)] {
             check(&format!("{}: {name}", self.name), &wide(got), &self.golden.f64(name).data, false);
         }
-        let residuals =
-            [("primal", &trace.primal), ("dual", &trace.dual), ("consistency", &trace.consistency)];
+        let residuals = [("primal", &trace.primal), ("dual", &trace.dual), ("consistency", &trace.edge_rms)];
         for (name, got) in residuals {
             check(&format!("{}: {name}", self.name), &wide(got), &self.golden.f64(name).data, false);
         }

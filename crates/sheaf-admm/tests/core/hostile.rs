@@ -72,11 +72,16 @@ fn options() -> impl Strategy<Value = Options<f64>> {
     let balancing = prop::option::of((number(), number(), count())).prop_map(|b| {
         b.map(|(factor, ratio, until)| Balancing { factor: 1.0 + factor, ratio: 1.0 + ratio, until })
     });
-    (0usize..12, tolerances, balancing).prop_map(|(iterations, tolerances, balancing)| Options {
-        iterations,
-        tolerances,
-        balancing,
-    })
+    let taped = prop::option::of(count());
+    (0usize..12, tolerances, balancing, any::<bool>(), taped).prop_map(
+        |(iterations, tolerances, balancing, x_only, taped)| Options {
+            iterations,
+            tolerances,
+            balancing,
+            x_only,
+            taped,
+        },
+    )
 }
 
 fn adjoint() -> impl Strategy<Value = Adjoint<f64>> {
@@ -129,7 +134,7 @@ proptest! {
         let mut ws = Workspace::new(&problem, Mode::Differentiate { iterations: room.min(1 << 20) });
         let Ok(report) = problem.solve(Start::At(&start), &options, &mut ws, &mut ()) else { return Ok(()) };
         let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
-        prop_assert!(report.iterations == 0 || finite(ws.z(n)) && finite(ws.u(n)), "{report:?}");
+        prop_assert!(report.iterations == 0 || finite(ws.z()) && finite(ws.u()), "{report:?}");
         let (d_x, d_z) = (cycle(window * n, 6), cycle(n, 7));
         let (mut d_stacks, mut d_rho) = (vec![0.0; stacks.len()], vec![0.0; problem.rho.grad_len(4)]);
         let (mut d_gamma, mut d_eta, mut d_start) = (0.0, 0.0, vec![0.0; n]);

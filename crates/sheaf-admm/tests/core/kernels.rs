@@ -45,14 +45,14 @@ fn products<T: Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T], s: &[T], r: &[T]
     op.coboundary(z, &mut residual, &mut rows).expect("fits");
     op.coboundary_t(r, &mut back, &mut rows).expect("fits");
     let stacks = match maps {
-        Maps::Shared(stack) => stack.len(),
+        Maps::Stack(stack) => stack.len(),
         Maps::Table { stacks, .. } => stacks.len(),
         Maps::PerAgent(stacks) => stacks.len(),
-        Maps::LowRank(_) | Maps::Packed(_) => 0,
+        Maps::Shared(_) | Maps::LowRank(_) | Maps::Packed(_) => 0,
     };
     let mut d_stacks = vec![T::ONE; stacks];
     let mut d_maps = match maps {
-        Maps::Shared(_) => MapsGrad::Shared(&mut d_stacks),
+        Maps::Stack(_) => MapsGrad::Stack(&mut d_stacks),
         Maps::Table { .. } => MapsGrad::Table(&mut d_stacks),
         _ => MapsGrad::PerAgent(&mut d_stacks),
     };
@@ -97,7 +97,7 @@ fn f32_products_of_every_shape_are_those_of_f64() {
             let mut tiles = vec![0.0; 3 * sheaf.tile_len()];
             tile_stacks(table32, &mut tiles);
             let kinds: [(&str, Maps<'_, f64>, Maps<'_, f32>); 5] = [
-                ("shared", Maps::Shared(&table[..one]), Maps::Shared(&table32[..one])),
+                ("shared", Maps::Stack(&table[..one]), Maps::Stack(&table32[..one])),
                 (
                     "table",
                     Maps::Table { stacks: &table, index: &index, order: &[], tiles: &[] },

@@ -100,8 +100,8 @@ fn operators_are_the_matrices_of_the_dense_sheaf() {
             let energy = op.energy(&z, &mut r, &mut y).expect("fits");
             assert!((energy - 0.5 * square).abs() <= 1e-13 * square, "{}: {energy}", net.name);
             let expected = (square / residuals.len() as f64 + 1e-6).sqrt();
-            let consistency = op.consistency(&z, &mut r, &mut y).expect("fits");
-            assert!((consistency - expected).abs() <= 1e-13 * expected, "{}: {consistency}", net.name);
+            let edge_rms = op.edge_rms(&z, &mut r, &mut y).expect("fits");
+            assert!((edge_rms - expected).abs() <= 1e-13 * expected, "{}: {edge_rms}", net.name);
         }
     }
 }

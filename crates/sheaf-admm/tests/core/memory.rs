@@ -44,7 +44,6 @@ fn round(
     ws: &mut Workspace<f64>,
     buffers: &mut (MapBuffers, Vec<f64>, Vec<f64>),
 ) -> f64 {
-    let n = net.states();
     problem.solve(Start::At(point.get("h")), options, ws, &mut ()).expect("solves");
     let (maps, d_rho, d_start) = buffers;
     d_rho.fill(0.0);
@@ -62,7 +61,7 @@ fn round(
     let seeds = Seeds { d_x: point.get("d_x"), d_z: None, d_u: None };
     problem.reverse(adjoint, &seeds, &mut grads, ws).expect("reverses");
     let sum = |values: &[f64]| values.iter().sum::<f64>();
-    sum(ws.x(n)) + sum(ws.z(n)) + sum(d_rho) + sum(d_start) + d_gamma + d_eta
+    sum(ws.x()) + sum(ws.z()) + sum(d_rho) + sum(d_start) + d_gamma + d_eta
 }
 
 #[test]

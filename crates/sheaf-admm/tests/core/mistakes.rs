@@ -79,7 +79,7 @@ fn packing_a_stack_asks_for_whole_rows_and_room() {
 #[test]
 fn operators_refuse_vectors_of_other_lengths() {
     let pair = Pair::new();
-    let op = SheafOp::new(&pair.sheaf, Maps::Shared(&pair.stacks)).expect("fits");
+    let op = SheafOp::new(&pair.sheaf, Maps::Stack(&pair.stacks)).expect("fits");
     let (n, m, e) = (pair.sheaf.state_len(), pair.sheaf.row_len(), pair.sheaf.edge_len());
     let (z, mut g, mut y, mut s, mut r) =
         (vec![1.0; n], vec![0.0; n], vec![0.0; m], vec![0.0; m], vec![0.0; e]);
@@ -98,10 +98,10 @@ fn operators_refuse_vectors_of_other_lengths() {
     assert_kind(op.coboundary(&z, &mut r, &mut short(&y)), Shape, "coboundary: scratch");
     assert_kind(op.coboundary_t(&r, &mut short(&g), &mut y), Shape, "coboundary_t: g");
     assert_kind(op.energy(&z, &mut [], &mut y), Shape, "energy");
-    assert_kind(op.consistency(&short(&z), &mut r, &mut y), Shape, "consistency: z");
+    assert_kind(op.edge_rms(&short(&z), &mut r, &mut y), Shape, "edge_rms: z");
     let mut d_stack = vec![0.0; pair.stacks.len()];
     let pairs = (vec![0.0; 2 * m], vec![0.0; 2 * n]);
-    let mut d_maps = MapsGrad::Shared(&mut d_stack);
+    let mut d_maps = MapsGrad::Stack(&mut d_stack);
     op.add_pair(&mut d_maps, 1.0, &pairs.0, &pairs.1).expect("fits");
     assert_kind(op.add_pair(&mut d_maps, 1.0, &pairs.0[1..], &pairs.1), Shape, "rows");
     assert_kind(op.add_pair(&mut d_maps, 1.0, &pairs.0, &pairs.1[1..]), Shape, "states");
@@ -132,7 +132,7 @@ impl Pair {
     }
 
     fn problem<'a>(&'a self, z_update: &'a ZUpdate<f64>) -> Problem<'a, f64> {
-        let op = SheafOp::new(&self.sheaf, Maps::Shared(&self.stacks)).expect("fits");
+        let op = SheafOp::new(&self.sheaf, Maps::Stack(&self.stacks)).expect("fits");
         let objective = Objective::Diagonal(Diagonal::new(&self.ones, &self.ones));
         Problem { op, objective, z_update, rho: Penalty::Scalar(1.0), relax: 1.0 }
     }
@@ -147,20 +147,20 @@ fn a_workspace_hands_out_only_what_was_recorded() {
     let (pair, z_update) = (Pair::new(), cg(3));
     let problem = pair.problem(&z_update);
     let mut ws = Workspace::new(&problem, Mode::Differentiate { iterations: 5 });
-    assert_kind(ws.x_at(0, 4), OutOfRange, "recorded proposals");
+    assert_kind(ws.x_at(0), OutOfRange, "recorded proposals");
     problem.solve(Start::Zeros, &Options::fixed(3), &mut ws, &mut ()).expect("solves");
-    assert_eq!(ws.x_at(2, 4).expect("ran"), ws.x(4));
-    assert_eq!(ws.last_x(3, 4).expect("ran").len(), 12);
-    assert_eq!(ws.last_x(0, 4).expect("none is fine").len(), 0);
+    assert_eq!(ws.x_at(2).expect("ran"), ws.x());
+    assert_eq!(ws.last_x(3).expect("ran").len(), 12);
+    assert_eq!(ws.last_x(0).expect("none is fine").len(), 0);
+    assert_eq!(ws.last_x_of(0, 0).expect("ran"), ws.x());
     for k in [3, 4, usize::MAX] {
-        assert_kind(ws.x_at(k, 4), OutOfRange, "recorded proposals");
-        assert_kind(ws.last_x(k.saturating_add(1), 4), OutOfRange, "recorded proposals");
+        assert_kind(ws.x_at(k), OutOfRange, "recorded proposals");
+        assert_kind(ws.last_x(k.saturating_add(1)), OutOfRange, "recorded proposals");
+        assert_kind(ws.last_x_of(0, k), OutOfRange, "recorded proposals");
+        assert_kind(ws.last_x_of(k, 0), OutOfRange, "recorded proposals");
     }
-    for states in [0, 3, 5, usize::MAX] {
-        assert_kind(ws.x_at(0, states), OutOfRange, "recorded proposals");
-    }
-    assert!(ws.x(usize::MAX).len() >= 4 && ws.z(5).len() >= 4 && ws.u(0).is_empty());
-    assert!(Workspace::<f64>::default().x(3).is_empty());
+    assert_eq!([ws.x().len(), ws.z().len(), ws.u().len()], [4; 3], "exactly the states of the last solve");
+    assert!(Workspace::<f64>::default().x().is_empty());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_problem_without_agents_is_solved_and_differentiated() {
         solvers.push(ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true }));
     }
     for z_update in &solvers {
-        for maps in [Maps::PerAgent(&[]), Maps::Shared(&[])] {
+        for maps in [Maps::PerAgent(&[]), Maps::Stack(&[])] {
             let Ok(op) = SheafOp::new(&sheaf, maps) else { continue };
             let objective = Objective::Diagonal(Diagonal::new(&[], &[]));
             for rho in [Penalty::Scalar(1.0), Penalty::PerAgent(&[])] {
@@ -278,6 +278,6 @@ fn consensus_solvers_refuse_penalties_and_gradients_of_other_kinds() {
         vjp(&mut MapsGrad::None, &mut [0.0]).expect("no gradient of the maps is fine");
         assert_kind(vjp(&mut MapsGrad::None, &mut []), Shape, "gradient of rho");
         assert_kind(vjp(&mut MapsGrad::Table(&mut []), &mut [0.0]), Unsupported, "gradient of maps");
-        assert_kind(vjp(&mut MapsGrad::Shared(&mut []), &mut [0.0]), Shape, "gradient of the stack");
+        assert_kind(vjp(&mut MapsGrad::Stack(&mut []), &mut [0.0]), Shape, "gradient of the stack");
     }
 }

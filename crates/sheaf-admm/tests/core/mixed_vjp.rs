@@ -107,7 +107,7 @@ fn run(net: &Net, point: &Point, weights: &[f64], reverse: bool) -> (f64, Vec<f6
     problem.solve(Start::At(point.get("start")), &options(), &mut ws, &mut watch).expect("solves");
     let (d_x, rest) = weights.split_at(2 * n);
     let (d_z, d_u) = rest.split_at(n);
-    let loss = dot(d_x, ws.last_x(2, n).expect("recorded")) + dot(d_z, ws.z(n)) + dot(d_u, ws.u(n));
+    let loss = dot(d_x, ws.last_x(2).expect("recorded")) + dot(d_z, ws.z()) + dot(d_u, ws.u());
     let mut grad = Point::default();
     if !reverse {
         return (loss, forces, grad);

@@ -145,7 +145,7 @@ impl Net {
     /// The operator of a point.
     pub fn op<'a>(&'a self, point: &'a Point) -> SheafOp<'a, f64> {
         let maps = match self.kind {
-            Kind::Shared => Maps::Shared(point.get("stacks")),
+            Kind::Shared => Maps::Stack(point.get("stacks")),
             Kind::Table => {
                 Maps::Table { stacks: point.get("stacks"), index: &self.index, order: &[], tiles: &[] }
             }
@@ -206,7 +206,7 @@ impl MapBuffers {
     pub fn grad(&mut self, kind: Kind) -> MapsGrad<'_, f64> {
         let [stacks, base, a, b, gate] = &mut self.0;
         match kind {
-            Kind::Shared => MapsGrad::Shared(stacks),
+            Kind::Shared => MapsGrad::Stack(stacks),
             Kind::Table => MapsGrad::Table(stacks),
             Kind::PerAgent => MapsGrad::PerAgent(stacks),
             Kind::LowRank { gate: gated, .. } => {

@@ -207,7 +207,7 @@ fn converged_solves_are_the_solutions_of_the_whole_problem() {
         assert_eq!(report.status, Status::Converged, "{}: {report:?}", net.name);
         let expected = interior_point(&net, &point, &locals);
         for (k, want) in expected.iter().enumerate() {
-            let (x, z) = (ws.x(net.states())[k], ws.z(net.states())[k]);
+            let (x, z) = (ws.x()[k], ws.z()[k]);
             assert!((x - want).abs() < 1e-5, "{}: x[{k}] is {x}, want {want}", net.name);
             assert!((z - want).abs() < 1e-5, "{}: z[{k}] is {z}, want {want}", net.name);
         }

@@ -151,7 +151,7 @@ fn agents_without_any_edge_keep_their_targets() {
     let graph = AgentGraph::from_edges(3, &[]).unwrap();
     let sheaf = Sheaf::uniform(&graph, 2, 1).unwrap();
     let w = TestRng::new(1).normals(6);
-    for maps in [Maps::Shared(&[]), Maps::PerAgent(&[])] {
+    for maps in [Maps::Stack(&[]), Maps::PerAgent(&[])] {
         let op = SheafOp::new(&sheaf, maps).unwrap();
         let z_update = ZUpdate::Descent(Descent::nesterov(Agreement::Hard, 0.1, 3));
         let (mut z, mut scratch) = (vec![f64::NAN; 6], vec![f64::NAN; z_update.scratch_len(&op)]);

@@ -79,7 +79,7 @@ fn single_precision_projects_to_its_own_precision() {
     for case in [Case::mixed(1), Case::repeated(1), Case::shared(1)] {
         let w = TestRng::new(4).normals(case.sheaf.state_len());
         let params: Vec<f32> = case.params.iter().map(|&p| p as f32).collect();
-        let maps = if case.name == "shared" { Maps::Shared(&params) } else { Maps::PerAgent(&params) };
+        let maps = if case.name == "shared" { Maps::Stack(&params) } else { Maps::PerAgent(&params) };
         let op = SheafOp::new(&case.sheaf, maps).unwrap();
         let z_update = ZUpdate::Exact(Exact::<f32>::new(&case.sheaf, Agreement::Hard));
         let (rho, w32) = (Penalty::Scalar(1.0), w.iter().map(|&w| w as f32).collect::<Vec<_>>());

@@ -112,7 +112,7 @@ impl Case {
 
     pub fn maps<'a>(&'a self, params: &'a [f64]) -> Maps<'a, f64> {
         match &self.kind {
-            Kind::Shared => Maps::Shared(params),
+            Kind::Shared => Maps::Stack(params),
             Kind::Table { index } => Maps::Table { stacks: params, index, order: &[], tiles: &[] },
             Kind::PerAgent => Maps::PerAgent(params),
             Kind::LowRank { index, views, rank } => {
@@ -132,7 +132,7 @@ impl Case {
 
     pub fn maps_grad<'a>(&self, d_params: &'a mut [f64]) -> MapsGrad<'a, f64> {
         match &self.kind {
-            Kind::Shared => MapsGrad::Shared(d_params),
+            Kind::Shared => MapsGrad::Stack(d_params),
             Kind::Table { .. } => MapsGrad::Table(d_params),
             Kind::PerAgent => MapsGrad::PerAgent(d_params),
             Kind::LowRank { views, rank, .. } => {

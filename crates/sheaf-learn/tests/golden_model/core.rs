@@ -213,7 +213,7 @@ impl Core {
     ) -> R {
         let built = self.build(config, params, encoded, sample, coupling.composed);
         let maps = match (config.text("rm_mode"), coupling.composed) {
-            ("fixed", _) => Maps::Shared(&built.stacks),
+            ("fixed", _) => Maps::Stack(&built.stacks),
             (_, true) => Maps::Table { stacks: &built.stacks, index: &self.index, order: &[], tiles: &[] },
             (_, false) => Maps::LowRank(self.low_rank(config, &built.base, encoded, sample)),
         };
@@ -289,7 +289,7 @@ impl Core {
             {
                 let gate = gated.then_some(d_gate.as_mut_slice());
                 let mut maps = match problem.op.maps() {
-                    Maps::Shared(_) => MapsGrad::Shared(&mut d_stacks),
+                    Maps::Stack(_) => MapsGrad::Stack(&mut d_stacks),
                     Maps::Table { .. } => MapsGrad::Table(&mut d_stacks),
                     _ => MapsGrad::LowRank(LowRankGrad { base: &mut d_base, a: d_a, b: d_b, gate }),
                 };
@@ -305,7 +305,7 @@ impl Core {
                 problem.reverse(adjoint, &seeds, &mut gradients, &mut tape.workspace).expect("reverses");
             }
             match problem.op.maps() {
-                Maps::Shared(_) => {
+                Maps::Stack(_) => {
                     Sheaf::unpack_stack_add(&d_stacks, config.count("d_v"), &mut d_base).unwrap();
                 }
                 Maps::Table { .. } => {

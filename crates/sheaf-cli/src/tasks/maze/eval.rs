@@ -110,7 +110,7 @@ pub(super) fn trace(weights: &MazeWeights, request: &TraceRequest) -> Result<Tra
             ("u", vec![k, n, d_v], trace.u),
             ("primal", vec![k, n], trace.primal),
             ("dual", vec![k, n], trace.dual),
-            ("consistency", vec![k], trace.consistency),
+            ("consistency", vec![k], trace.edge_rms),
             ("logits", vec![k, n, 3, 3, CLASSES], logits),
         ],
         bytes: vec![

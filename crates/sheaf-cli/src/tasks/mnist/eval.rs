@@ -171,7 +171,7 @@ pub(super) fn trace(weights: &MnistWeights, request: &TraceRequest) -> Result<Tr
             ("u", vec![k, n, d_v], trace.u),
             ("primal", vec![k, n], trace.primal),
             ("dual", vec![k, n], trace.dual),
-            ("consistency", vec![k], trace.consistency),
+            ("consistency", vec![k], trace.edge_rms),
             ("logits", vec![k, n, classes], logits),
             ("votes", vec![classes], votes),
         ],

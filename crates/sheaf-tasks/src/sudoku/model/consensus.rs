@@ -33,9 +33,9 @@
 
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::cells::{
-    Direction, DirectionInPlace, DirectionVjp, ResidualVjp, StepInPlace, advance, direction,
-    direction_in_place, direction_vjp, exchange_cells, residual_vjp, step_in_place,
+use sheaf_kernels::cliques::{
+    Direction, DirectionInPlace, DirectionVjp, Groups, ResidualVjp, StepInPlace, advance, direction,
+    direction_in_place, direction_vjp, exchange_cliques, residual_vjp, step_in_place,
 };
 use sheaf_kernels::vector::{axpy, dot};
 
@@ -107,6 +107,11 @@ impl<T: Real> Consensus<'_, T> {
         self.cell_of.len() * self.d_e
     }
 
+    /// Every cell is a clique of its three views.
+    pub(super) fn groups(&self) -> Groups<'_> {
+        Groups { of: self.cell_of, sizes: &[3; 81] }
+    }
+
     fn sums_len(&self) -> usize {
         self.board_len() / 3
     }
@@ -125,7 +130,7 @@ impl<T: Real> Consensus<'_, T> {
     fn exchange(&self, scale: T, y: &[T], out: &mut [T], sums: &mut [T]) {
         let m = self.board_len();
         for (y, out) in y.chunks_exact(m).zip(out.chunks_exact_mut(m)) {
-            exchange_cells(self.cell_of, self.d_e, scale, y, out, sums);
+            exchange_cliques(self.groups(), self.d_e, scale, y, out, sums);
         }
     }
 
@@ -163,7 +168,7 @@ impl<T: Real> Consensus<'_, T> {
         let m = self.board_len();
         let boards = s.len() / m;
         let (before, scalars) = scalars.split_at_mut(t * boards);
-        let (cell_of, width, gamma, rho) = (self.cell_of, self.d_e, self.gamma, self.rho);
+        let (groups, width, gamma, rho) = (self.groups(), self.d_e, self.gamma, self.rho);
         for (board, scalars) in scalars[..boards].iter_mut().enumerate() {
             let own = board * m..(board + 1) * m;
             let (s, r) = (&s[own.clone()], &mut work.r[own.clone()]);
@@ -175,7 +180,7 @@ impl<T: Real> Consensus<'_, T> {
             scalars.b = b.unwrap_or(T::ZERO);
             let mut e_dot_k = T::ZERO;
             let direction =
-                DirectionInPlace { cell_of, width, gamma, rho, b, r, s, p, e, sums, e_dot_k: &mut e_dot_k };
+                DirectionInPlace { groups, width, gamma, rho, b, r, s, p, e, sums, e_dot_k: &mut e_dot_k };
             direction_in_place(direction);
             scalars.delta = e_dot_k + self.guard();
             scalars.a = scalars.c / scalars.delta;
@@ -183,7 +188,7 @@ impl<T: Real> Consensus<'_, T> {
                 (scalars.a, &work.p[board * m..][..m], &work.e[board * m..][..m], &work.sums);
             if t + 1 < self.steps {
                 let r = &mut work.r[board * m..][..m];
-                step_in_place(StepInPlace { cell_of, width, gamma, rho, a, p, e, sums, r, xi });
+                step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums, r, xi });
             } else {
                 axpy(xi, a, p);
             }
@@ -205,7 +210,7 @@ impl<T: Real> Consensus<'_, T> {
                 (pair(&mut work.p, prev + o, at + o, m), pair(&mut work.e, prev + o, at + o, m))
             };
             direction(Direction {
-                cell_of: self.cell_of,
+                groups: self.groups(),
                 width: self.d_e,
                 gamma: self.gamma,
                 rho: self.rho,
@@ -321,7 +326,7 @@ impl<T: Real> Consensus<'_, T> {
         let mut d_c = work.d_c[board] + d_a / k.delta;
         let (mut d_k_dot_p, mut d_b) = (T::ZERO, T::ZERO);
         direction_vjp(DirectionVjp {
-            cell_of: self.cell_of,
+            groups: self.groups(),
             width: self.d_e,
             gamma: self.gamma,
             rho: self.rho,

@@ -2,7 +2,7 @@
 
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::cells::exchange_cells;
+use sheaf_kernels::cliques::exchange_cliques;
 use sheaf_kernels::vector::{dot, norm};
 
 use super::tile_maps::TileMaps;
@@ -108,7 +108,7 @@ impl SudokuModel {
         let count = T::from_f64((EDGES * self.config.d_e) as f64);
         for z in trace.z.chunks_exact(n) {
             maps.project(z, &mut y, &mut room);
-            exchange_cells(consensus.cell_of, consensus.d_e, T::ONE, &y, &mut m, &mut sums);
+            exchange_cliques(consensus.groups(), consensus.d_e, T::ONE, &y, &mut m, &mut sums);
             // The squared residuals of all edges add up to y·My.
             trace.consistency.push((dot(&y, &m) / count + T::from_f64(1e-6)).sqrt());
         }

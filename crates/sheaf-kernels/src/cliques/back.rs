@@ -2,7 +2,7 @@
 
 use super::super::reduce::fold;
 use super::super::simd::{fma, kernel};
-use super::{USUAL, parts};
+use super::{Groups, USUAL, parts};
 use crate::Real;
 
 /// The adjoint of a step up to its direction. With f the gradient of ξ and d_r that of r_next:
@@ -15,7 +15,7 @@ use crate::Real;
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DirectionVjp<'a, T> {
-    pub cell_of: &'a [u32],
+    pub groups: Groups<'a>,
     pub width: usize,
     pub gamma: T,
     pub rho: T,
@@ -50,24 +50,25 @@ fn direction_vjp_body<T: Real, const FMA: bool>(d: DirectionVjp<'_, T>) {
 fn direction_vjp_loops<T: Real, const FMA: bool>(w: usize, d: DirectionVjp<'_, T>) {
     let coefs = [d.d_delta, d.a, d.gamma, d.rho];
     d.sums.fill(T::ZERO);
-    for (&cell, (e, d_r)) in d.cell_of.iter().zip(d.e.chunks_exact(w).zip(d.d_r.chunks_exact(w))) {
-        let sum = &mut d.sums[cell as usize * w..][..w];
+    for (&group, (e, d_r)) in d.groups.of.iter().zip(d.e.chunks_exact(w).zip(d.d_r.chunks_exact(w))) {
+        let sum = &mut d.sums[group as usize * w..][..w];
         for i in 0..w {
             sum[i] += d_k_of::<T, FMA>(coefs, e[i], d_r[i]);
         }
     }
     let [d_delta, a, gamma, rho] = coefs;
     let (mut along, mut back) = ([T::ZERO; USUAL], [T::ZERO; USUAL]);
-    for (view, &cell) in d.cell_of.iter().enumerate() {
+    for (view, &group) in d.groups.of.iter().enumerate() {
+        let size = d.groups.size(group);
         for (from, len) in parts(w) {
             let at = view * w + from..view * w + from + len;
             let (e, d_r, k, f) = (&d.e[at.clone()], &d.d_r[at.clone()], &d.k[at.clone()], &d.f[at.clone()]);
             let (p, p_prev, e_prev) = (&d.p[at.clone()], &d.p_prev[at.clone()], &d.e_prev[at.clone()]);
             let (d_p, d_e) = (&mut d.d_p[at.clone()], &mut d.d_e[at]);
-            let sum = &d.sums[cell as usize * w + from..][..len];
+            let sum = &d.sums[group as usize * w + from..][..len];
             for i in 0..len {
                 let d_k = d_k_of::<T, FMA>(coefs, e[i], d_r[i]);
-                let m = fma::<T, FMA>(T::from_f64(3.0), d_k, -sum[i]);
+                let m = fma::<T, FMA>(size, d_k, -sum[i]);
                 d_e[i] += fma::<T, FMA>(gamma, m, d_delta * k[i]);
                 d_p[i] += fma::<T, FMA>(rho, d_k, a * f[i]);
                 along[i] = fma::<T, FMA>(d_k, p[i], along[i]);

@@ -2,15 +2,15 @@
 
 use super::super::reduce::fold;
 use super::super::simd::{fma, kernel};
-use super::{USUAL, k_of, parts};
+use super::{Groups, USUAL, k_of, parts};
 use crate::Real;
 
 /// A direction ([`Direction`](super::Direction)) in place: p ← r + b·p, e ← s + b·e (r and s in the first step), the sums
-/// of e over the views of every cell, and e·k. [`StepInPlace`] goes on from there.
+/// of e over the slots of every clique, and e·k. [`StepInPlace`] goes on from there.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DirectionInPlace<'a, T> {
-    pub cell_of: &'a [u32],
+    pub groups: Groups<'a>,
     pub width: usize,
     pub gamma: T,
     pub rho: T,
@@ -41,19 +41,20 @@ fn direction_in_place_loops<T: Real, const FMA: bool>(w: usize, d: DirectionInPl
 #[inline(always)]
 fn direction_by<T: Real, const FMA: bool>(w: usize, d: DirectionInPlace<'_, T>, next: impl Fn(T, T) -> T) {
     d.sums.fill(T::ZERO);
-    for (&cell, (s, e)) in d.cell_of.iter().zip(d.s.chunks_exact(w).zip(d.e.chunks_exact_mut(w))) {
-        let sum = &mut d.sums[cell as usize * w..][..w];
+    for (&group, (s, e)) in d.groups.of.iter().zip(d.s.chunks_exact(w).zip(d.e.chunks_exact_mut(w))) {
+        let sum = &mut d.sums[group as usize * w..][..w];
         for i in 0..w {
             e[i] = next(s[i], e[i]);
             sum[i] += e[i];
         }
     }
-    let (mut sums, coefs) = ([T::ZERO; USUAL], [d.gamma, d.rho]);
-    for (view, &cell) in d.cell_of.iter().enumerate() {
+    let mut sums = [T::ZERO; USUAL];
+    for (view, &group) in d.groups.of.iter().enumerate() {
+        let coefs = [d.gamma, d.rho, d.groups.size(group)];
         for (from, len) in parts(w) {
             let at = view * w + from..view * w + from + len;
             let (r, e, p) = (&d.r[at.clone()], &d.e[at.clone()], &mut d.p[at]);
-            let sum = &d.sums[cell as usize * w + from..][..len];
+            let sum = &d.sums[group as usize * w + from..][..len];
             for i in 0..len {
                 p[i] = next(r[i], p[i]);
                 sums[i] = fma::<T, FMA>(e[i], k_of::<T, FMA>(coefs, e[i], sum[i], p[i]), sums[i]);
@@ -72,7 +73,7 @@ kernel! {
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct StepInPlace<'a, T> {
-    pub cell_of: &'a [u32],
+    pub groups: Groups<'a>,
     pub width: usize,
     pub gamma: T,
     pub rho: T,
@@ -92,11 +93,11 @@ fn step_in_place_body<T: Real, const FMA: bool>(d: StepInPlace<'_, T>) {
 
 #[inline(always)]
 fn step_in_place_loops<T: Real, const FMA: bool>(w: usize, d: StepInPlace<'_, T>) {
-    let coefs = [d.gamma, d.rho];
     let read = d.e.chunks_exact(w).zip(d.p.chunks_exact(w));
     let written = d.r.chunks_exact_mut(w).zip(d.xi.chunks_exact_mut(w));
-    for (&cell, ((e, p), (r, xi))) in d.cell_of.iter().zip(read.zip(written)) {
-        let sum = &d.sums[cell as usize * w..][..w];
+    for (&group, ((e, p), (r, xi))) in d.groups.of.iter().zip(read.zip(written)) {
+        let coefs = [d.gamma, d.rho, d.groups.size(group)];
+        let sum = &d.sums[group as usize * w..][..w];
         for i in 0..w {
             xi[i] = fma::<T, FMA>(d.a, p[i], xi[i]);
             r[i] = fma::<T, FMA>(-d.a, k_of::<T, FMA>(coefs, e[i], sum[i], p[i]), r[i]);
@@ -112,7 +113,7 @@ kernel! {
 #[cfg(test)]
 mod tests {
     use super::super::super::simd::Level;
-    use super::super::tests::{CELL_OF, numbers};
+    use super::super::tests::{GROUPS, numbers};
     use super::super::{Direction, advance_at, direction_at};
     use super::*;
 
@@ -124,9 +125,9 @@ mod tests {
             let (r, s, pp, ep) = (numbers(n, 1), numbers(n, 2), numbers(n, 3), numbers(n, 4));
             for level in [Level::Portable, Level::Avx2, Level::Avx512] {
                 let (mut p, mut e, mut k) = (vec![9.0; n], vec![9.0; n], vec![9.0; n]);
-                let (mut sums, mut dot) = (vec![9.0; 2 * width], 9.0);
+                let (mut sums, mut dot) = (vec![9.0; 3 * width], 9.0);
                 let kept = Direction {
-                    cell_of: &CELL_OF,
+                    groups: GROUPS,
                     width,
                     gamma,
                     rho,
@@ -146,16 +147,16 @@ mod tests {
                 advance_at(level, a, &p, &k, &r, &mut xi, &mut r_next);
 
                 let (mut p2, mut e2, mut sums2, mut dot2) =
-                    (pp.clone(), ep.clone(), vec![9.0; 2 * width], 9.0);
-                let (cell_of, r2) = (&CELL_OF, &mut r.clone());
+                    (pp.clone(), ep.clone(), vec![9.0; 3 * width], 9.0);
+                let (groups, r2) = (GROUPS, &mut r.clone());
                 let (p, e, sums, e_dot_k) = (&mut p2, &mut e2, &mut sums2, &mut dot2);
                 let in_place =
-                    DirectionInPlace { cell_of, width, gamma, rho, b, r: r2, s: &s, p, e, sums, e_dot_k };
+                    DirectionInPlace { groups, width, gamma, rho, b, r: r2, s: &s, p, e, sums, e_dot_k };
                 direction_in_place_at(level, in_place);
                 let (p, e, sums, xi2) = (&p2, &e2, &sums2, &mut numbers(n, 5));
                 step_in_place_at(
                     level,
-                    StepInPlace { cell_of, width, gamma, rho, a, p, e, sums, r: r2, xi: xi2 },
+                    StepInPlace { groups, width, gamma, rho, a, p, e, sums, r: r2, xi: xi2 },
                 );
                 assert_eq!((dot, &xi, &r_next), (dot2, &*xi2, &*r2), "width {width}, {level:?}");
             }

@@ -1,14 +1,14 @@
-//! Loops over cells that several agents see, one or two passes each: the elementwise half of a conjugate-gradient step
-//! in the space of projections, and of its adjoint.
+//! Loops over slots that meet in cliques, one or two passes each: the elementwise half of a conjugate-gradient step in the
+//! space of projections, and of its adjoint.
 //!
-//! A vector holds one block of `width` numbers for every view, that is, every (agent, slot); `cell_of[view]` names the
-//! cell the view shows. Every cell has three views, each pair joined by an edge, so the exchange is
+//! A vector holds one block of `width` numbers for every slot of every agent; [`Groups`] names the clique that a slot
+//! belongs to. Every two slots of a clique are joined by an edge, so the exchange is
 //!
 //! ```text
-//! (M y)_view = 3 y_view − Σ of y over the three views of its cell
+//! (M y)_slot = c y_slot − Σ of y over the c slots of its clique
 //! ```
 //!
-//! which is three times the projection onto what the views disagree about. M is symmetric, so it is its own adjoint.
+//! which is c times the projection onto what the slots disagree about. M is symmetric, so it is its own adjoint.
 //! Dot products run in lanes and in an order that the shapes alone decide.
 //!
 //! | part | holds |
@@ -19,8 +19,8 @@
 //!
 //! | name | shape |
 //! | --- | --- |
-//! | vectors | views, width |
-//! | `sums` | cells, width; scratch |
+//! | vectors | slots, width |
+//! | `sums` | cliques, width; scratch |
 
 pub use back::{DirectionVjp, ResidualVjp, direction_vjp, residual_vjp};
 pub use in_place::{DirectionInPlace, StepInPlace, direction_in_place, step_in_place};
@@ -42,56 +42,92 @@ macro_rules! by_width {
 mod back;
 mod in_place;
 
+/// Which clique every slot belongs to, and how many slots every clique has.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    /// The clique of a slot.
+    pub of: &'a [u32], // [slots]
+    /// Slots of a clique; 1 for a slot without edges.
+    pub sizes: &'a [u32], // [cliques]
+}
+
+impl Groups<'_> {
+    /// The size of a clique as a factor.
+    #[inline(always)]
+    fn size<T: Real>(&self, group: u32) -> T {
+        T::from_f64(f64::from(self.sizes[group as usize]))
+    }
+}
+
 #[inline(always)]
 fn exchange_body<T: Real, const FMA: bool>(
-    cell_of: &[u32],
+    groups: Groups<'_>,
     width: usize,
     scale: T,
     y: &[T],
     out: &mut [T],
     sums: &mut [T],
 ) {
-    by_width!(width, exchange_loops(cell_of, scale, y, out, sums));
+    by_width!(width, exchange_loops(groups, |_| scale, y, out, sums));
+}
+
+#[inline(always)]
+fn exchange_by_body<T: Real, const FMA: bool>(
+    groups: Groups<'_>,
+    width: usize,
+    scales: &[T],
+    y: &[T],
+    out: &mut [T],
+    sums: &mut [T],
+) {
+    by_width!(width, exchange_loops(groups, |group: u32| scales[group as usize], y, out, sums));
 }
 
 #[inline(always)]
 fn exchange_loops<T: Real, const FMA: bool>(
     width: usize,
-    cell_of: &[u32],
-    scale: T,
+    groups: Groups<'_>,
+    scale: impl Fn(u32) -> T,
     y: &[T],
     out: &mut [T],
     sums: &mut [T],
 ) {
-    let three = T::from_f64(3.0);
     sums.fill(T::ZERO);
-    for (view, &cell) in cell_of.iter().enumerate() {
-        let (sum, y) = (&mut sums[cell as usize * width..][..width], &y[view * width..][..width]);
+    for (view, &group) in groups.of.iter().enumerate() {
+        let (sum, y) = (&mut sums[group as usize * width..][..width], &y[view * width..][..width]);
         for i in 0..width {
             sum[i] += y[i];
         }
     }
-    for (view, &cell) in cell_of.iter().enumerate() {
-        let sum = &sums[cell as usize * width..][..width];
+    for (view, &group) in groups.of.iter().enumerate() {
+        let (size, scale) = (groups.size::<T>(group), scale(group));
+        let sum = &sums[group as usize * width..][..width];
         let (y, out) = (&y[view * width..][..width], &mut out[view * width..][..width]);
         for i in 0..width {
-            out[i] = scale * fma::<T, FMA>(three, y[i], -sum[i]);
+            out[i] = scale * fma::<T, FMA>(size, y[i], -sum[i]);
         }
     }
 }
 
 kernel! {
     /// out = scale·M y.
-    pub fn exchange_cells, exchange_cells_at<T>(
-        cell_of: &[u32], width: usize, scale: T, y: &[T], out: &mut [T], sums: &mut [T],
+    pub fn exchange_cliques, exchange_cliques_at<T>(
+        groups: Groups<'_>, width: usize, scale: T, y: &[T], out: &mut [T], sums: &mut [T],
     ) = exchange_body;
+}
+
+kernel! {
+    /// out = diag(scales)·M y, one scale for every clique.
+    pub fn exchange_cliques_by, exchange_cliques_by_at<T>(
+        groups: Groups<'_>, width: usize, scales: &[T], y: &[T], out: &mut [T], sums: &mut [T],
+    ) = exchange_by_body;
 }
 
 /// The direction of a step: p = r + b·p_prev, e = s + b·e_prev, k = γ M e + ρ p, and e·k.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Direction<'a, T> {
-    pub cell_of: &'a [u32],
+    pub groups: Groups<'a>,
     pub width: usize,
     pub gamma: T,
     pub rho: T,
@@ -113,10 +149,10 @@ fn parts(w: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..w.div_ceil(USUAL)).map(move |i| (i * USUAL, (w - i * USUAL).min(USUAL)))
 }
 
-/// k of one number; the coefficients are γ and ρ.
+/// k of one number; the coefficients are γ, ρ and the size of the clique.
 #[inline(always)]
-fn k_of<T: Real, const FMA: bool>([gamma, rho]: [T; 2], e: T, sum: T, p: T) -> T {
-    fma::<T, FMA>(gamma, fma::<T, FMA>(T::from_f64(3.0), e, -sum), rho * p)
+fn k_of<T: Real, const FMA: bool>([gamma, rho, size]: [T; 3], e: T, sum: T, p: T) -> T {
+    fma::<T, FMA>(gamma, fma::<T, FMA>(size, e, -sum), rho * p)
 }
 
 #[inline(always)]
@@ -126,23 +162,23 @@ fn direction_body<T: Real, const FMA: bool>(d: Direction<'_, T>) {
 
 #[inline(always)]
 fn direction_loops<T: Real, const FMA: bool>(w: usize, d: Direction<'_, T>) {
-    let coefs = [d.gamma, d.rho];
     d.sums.fill(T::ZERO);
     let vectors = d.s.chunks_exact(w).zip(d.e_prev.chunks_exact(w)).zip(d.e.chunks_exact_mut(w));
-    for (&cell, ((s, e_prev), e)) in d.cell_of.iter().zip(vectors) {
-        let sum = &mut d.sums[cell as usize * w..][..w];
+    for (&group, ((s, e_prev), e)) in d.groups.of.iter().zip(vectors) {
+        let sum = &mut d.sums[group as usize * w..][..w];
         for i in 0..w {
             e[i] = fma::<T, FMA>(d.b, e_prev[i], s[i]);
             sum[i] += e[i];
         }
     }
     let mut sums = [T::ZERO; USUAL];
-    for (view, &cell) in d.cell_of.iter().enumerate() {
+    for (view, &group) in d.groups.of.iter().enumerate() {
+        let coefs = [d.gamma, d.rho, d.groups.size(group)];
         for (from, len) in parts(w) {
             let at = view * w + from..view * w + from + len;
             let (r, p_prev, e) = (&d.r[at.clone()], &d.p_prev[at.clone()], &d.e[at.clone()]);
             let (p, k) = (&mut d.p[at.clone()], &mut d.k[at]);
-            let sum = &d.sums[cell as usize * w + from..][..len];
+            let sum = &d.sums[group as usize * w + from..][..len];
             for i in 0..len {
                 p[i] = fma::<T, FMA>(d.b, p_prev[i], r[i]);
                 k[i] = k_of::<T, FMA>(coefs, e[i], sum[i], p[i]);
@@ -178,8 +214,9 @@ mod tests {
     use super::super::simd::Level;
     use super::*;
 
-    /// Two cells, their views interleaved.
-    pub(super) const CELL_OF: [u32; 6] = [0, 1, 0, 1, 1, 0];
+    /// Cliques of three, two and one slots, interleaved.
+    const CLIQUE_OF: [u32; 6] = [0, 1, 0, 2, 1, 0];
+    pub(super) const GROUPS: Groups<'static> = Groups { of: &CLIQUE_OF, sizes: &[3, 2, 1] };
 
     pub(super) fn numbers(n: usize, seed: u32) -> Vec<f64> {
         let mix = |i: u32| i.wrapping_mul(2_654_435_761).wrapping_add(seed.wrapping_mul(977_000_001)) >> 16;
@@ -188,7 +225,7 @@ mod tests {
 
     /// M y, written as the sum of the differences to the other views.
     fn exchanged(width: usize, y: &[f64]) -> Vec<f64> {
-        let others = |v: usize| (0..6).filter(move |&o| o != v && CELL_OF[o] == CELL_OF[v]);
+        let others = |v: usize| (0..6).filter(move |&o| o != v && CLIQUE_OF[o] == CLIQUE_OF[v]);
         (0..y.len()).map(|i| others(i / width).map(|o| y[i] - y[o * width + i % width]).sum()).collect()
     }
 
@@ -200,10 +237,16 @@ mod tests {
     fn the_exchange_adds_up_the_differences_along_edges() {
         for width in [1, 16, 21, 32] {
             let y = numbers(6 * width, 1);
-            let (mut out, mut sums) = (vec![9.0; y.len()], vec![9.0; 2 * width]);
+            let (mut out, mut sums) = (vec![9.0; y.len()], vec![9.0; 3 * width]);
             for level in [Level::Portable, Level::Avx2, Level::Avx512] {
-                exchange_cells_at(level, &CELL_OF, width, 1.0, &y, &mut out, &mut sums);
+                exchange_cliques_at(level, GROUPS, width, 1.0, &y, &mut out, &mut sums);
                 assert!(close(&out, &exchanged(width, &y)));
+                let scales = [0.5, -2.0, 3.0];
+                exchange_cliques_by_at(level, GROUPS, width, &scales, &y, &mut out, &mut sums);
+                let scaled = exchanged(width, &y).into_iter().enumerate();
+                let scaled: Vec<f64> =
+                    scaled.map(|(i, m)| scales[CLIQUE_OF[i / width] as usize] * m).collect();
+                assert!(close(&out, &scaled));
             }
         }
     }
@@ -221,11 +264,11 @@ mod tests {
             let dot_want: f64 = (0..n).map(|i| e_want[i] * k_want[i]).sum();
             for level in [Level::Portable, Level::Avx2, Level::Avx512] {
                 let (mut p, mut e, mut k) = (vec![9.0; n], vec![9.0; n], vec![9.0; n]);
-                let (mut sums, mut dot) = (vec![9.0; 2 * width], 9.0);
+                let (mut sums, mut dot) = (vec![9.0; 3 * width], 9.0);
                 direction_at(
                     level,
                     Direction {
-                        cell_of: &CELL_OF,
+                        groups: GROUPS,
                         width,
                         gamma,
                         rho,

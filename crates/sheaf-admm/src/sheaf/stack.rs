@@ -1,0 +1,198 @@
+//! One stack of maps for all agents, prepared once for all solves that share it.
+//!
+//! | product | is | adjoint |
+//! | --- | --- | --- |
+//! | project | y = x Gᵀ | d_x += d_y G, d_G += d_yᵀ x |
+//! | lift | g = q G | d_q += d_g Gᵀ, d_G += qᵀ d_g |
+//! | gram | s = r C | d_r += d_s C, d_C += d_sᵀ r |
+//! | C = G Gᵀ | | d_G += (d_C + d_Cᵀ) G |
+//!
+//! A row of x, y, … is one agent of one sample, so that a batch is one matrix product.
+//!
+//! | name | shape |
+//! | --- | --- |
+//! | x, g | rows, d_v |
+//! | y, q | rows, m = slots·d_e, consecutive rows `stride` ≥ m apart |
+//! | r, s | rows, m |
+//! | G | m, d_v |
+
+use crate::error::{check_finite, check_len};
+use crate::{Error, ErrorKind, Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::gemm::{Mat, gemm, gemm_strided};
+
+/// G, Gᵀ and C = G Gᵀ.
+#[derive(Debug)]
+pub struct SharedStack<T> {
+    m: usize,
+    d_v: usize,
+    g: AlignedVec<T>,  // [m, d_v]
+    gt: AlignedVec<T>, // [d_v, m]
+    c: AlignedVec<T>,  // [m, m]
+    /// The largest |C − I|.
+    off: T,
+}
+
+/// Gradients of G, as far as it is used directly, and of C. [`SharedStack::vjp`] adds the second to the first.
+#[derive(Debug)]
+pub struct SharedStackGrad<T> {
+    /// Of G.
+    pub g: AlignedVec<T>, // [m, d_v]
+    /// Of C.
+    pub c: AlignedVec<T>, // [m, m]
+}
+
+impl<T: Real> Default for SharedStack<T> {
+    fn default() -> Self {
+        let (g, gt, c) = Default::default();
+        Self { m: 0, d_v: 0, g, gt, c, off: T::ZERO }
+    }
+}
+
+impl<T: Real> Default for SharedStackGrad<T> {
+    fn default() -> Self {
+        let (g, c) = Default::default();
+        Self { g, c }
+    }
+}
+
+impl<T: Real> SharedStack<T> {
+    /// Prepares maps `[slots, d_e, d_v]`. Allocates only when they are larger than all before.
+    pub fn prepare(&mut self, maps: &[T], d_v: usize) -> Result<()> {
+        let m = maps.len().checked_div(d_v).unwrap_or(0);
+        check_len("shared maps", m * d_v, maps.len())?;
+        check_finite("shared maps", maps)?;
+        (self.m, self.d_v) = (m, d_v);
+        self.g.ensure(m * d_v);
+        self.gt.ensure(m * d_v);
+        self.c.ensure(m.saturating_mul(m));
+        if self.c.len() < m * m {
+            return Err(Error::new(ErrorKind::Shape, "shared maps", "a Gram matrix that memory can hold", m));
+        }
+        self.g[..m * d_v].copy_from_slice(maps);
+        for (r, row) in maps.chunks_exact(d_v.max(1)).enumerate() {
+            for (j, &f) in row.iter().enumerate() {
+                self.gt[j * m + r] = f;
+            }
+        }
+        let (g, gt) = (Mat::new(&self.g, m, d_v), Mat::new(&self.gt, d_v, m));
+        gemm(&mut self.c[..m * m], g, gt, T::ONE, T::ZERO);
+        self.off = T::ZERO;
+        for (i, row) in self.c[..m * m].chunks_exact(m.max(1)).enumerate() {
+            for (j, &c) in row.iter().enumerate() {
+                let off = (if i == j { c - T::ONE } else { c }).abs();
+                // A NaN stays.
+                self.off = if off <= self.off { self.off } else { off };
+            }
+        }
+        Ok(())
+    }
+
+    /// Adjoint of [`prepare`](Self::prepare): adds to `d_maps` `[m, d_v]` what reached G and C.
+    pub fn vjp(&self, grad: &SharedStackGrad<T>, d_maps: &mut [T]) -> Result<()> {
+        let (m, d_v) = (self.m, self.d_v);
+        check_len("gradient of the shared maps", m * d_v, d_maps.len())?;
+        grad.validate(self)?;
+        let (g, d_c) = (Mat::new(&self.g, m, d_v), Mat::new(&grad.c, m, m));
+        sheaf_kernels::vector::add(d_maps, &grad.g[..m * d_v]);
+        gemm(d_maps, d_c, g, T::ONE, T::ONE);
+        gemm(d_maps, d_c.t(), g, T::ONE, T::ONE);
+        Ok(())
+    }
+
+    /// Numbers of one agent's projection: slots·d_e.
+    pub fn m(&self) -> usize {
+        self.m
+    }
+
+    /// The vertex stalk.
+    pub fn d_v(&self) -> usize {
+        self.d_v
+    }
+
+    /// Whether the rows of G are orthonormal, up to rounding.
+    pub fn is_orthonormal(&self) -> bool {
+        self.off <= T::EPSILON * T::from_f64(8.0 * (self.m + self.d_v) as f64)
+    }
+
+    /// The largest |C − I|: 0 for orthonormal rows.
+    pub fn orthonormality_gap(&self) -> T {
+        self.off
+    }
+
+    pub(super) fn maps(&self) -> &[T] {
+        &self.g[..self.m * self.d_v]
+    }
+
+    fn rows(&self, x: &[T]) -> usize {
+        x.len() / self.d_v
+    }
+
+    /// y = x Gᵀ, overwriting.
+    pub(super) fn project(&self, x: &[T], y: &mut [T], stride: usize) {
+        let x = Mat::new(x, self.rows(x), self.d_v);
+        gemm_strided(y, stride, x, Mat::new(&self.gt, self.d_v, self.m), T::ONE, T::ZERO);
+    }
+
+    /// g = q G, overwriting or adding.
+    pub(super) fn lift(&self, q: &[T], stride: usize, g: &mut [T], add: bool) {
+        let q = Mat::strided(q, self.rows(g), self.m, stride);
+        gemm(g, q, Mat::new(&self.g, self.m, self.d_v), T::ONE, beta(add));
+    }
+
+    /// s = r C, overwriting or adding.
+    pub(super) fn gram(&self, r: &[T], s: &mut [T], add: bool) {
+        let rows = r.len() / self.m;
+        gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), T::ONE, beta(add));
+    }
+}
+
+impl<T: Real> SharedStackGrad<T> {
+    /// Zeros for a stack.
+    pub fn reset(&mut self, stack: &SharedStack<T>) {
+        self.g.ensure(stack.m * stack.d_v);
+        self.c.ensure(stack.m * stack.m);
+        self.g.fill(T::ZERO);
+        self.c.fill(T::ZERO);
+    }
+
+    pub(super) fn validate(&self, stack: &SharedStack<T>) -> Result<()> {
+        for (place, needed, got) in [
+            ("gradient of the shared stack", stack.m * stack.d_v, self.g.len()),
+            ("gradient of the shared Gram matrix", stack.m * stack.m, self.c.len()),
+        ] {
+            if got < needed {
+                let expected = format!("at least {needed} numbers");
+                return Err(Error::new(ErrorKind::Shape, place, expected, got)
+                    .hint("size it with SharedStackGrad::reset"));
+            }
+        }
+        Ok(())
+    }
+
+    /// d_G += scale·rowsᵀ states: what a projection (d_y, x) or a lift (q, d_g) leaves behind.
+    pub(super) fn add_pair(
+        &mut self,
+        stack: &SharedStack<T>,
+        scale: T,
+        rows: &[T],
+        stride: usize,
+        states: &[T],
+    ) {
+        let count = stack.rows(states);
+        let (rows, states) = (Mat::strided(rows, count, stack.m, stride), Mat::new(states, count, stack.d_v));
+        gemm(&mut self.g, rows.t(), states, scale, T::ONE);
+    }
+
+    /// d_C += d_sᵀ r.
+    pub(super) fn add_gram(&mut self, stack: &SharedStack<T>, d_s: &[T], r: &[T]) {
+        let count = r.len() / stack.m;
+        let (d_s, r) = (Mat::new(d_s, count, stack.m), Mat::new(r, count, stack.m));
+        gemm(&mut self.c, d_s.t(), r, T::ONE, T::ONE);
+    }
+}
+
+/// What the output keeps of itself.
+fn beta<T: Real>(add: bool) -> T {
+    if add { T::ONE } else { T::ZERO }
+}
