@@ -4,4 +4,4 @@ pub mod baselines;
 pub mod maze;
 pub mod mnist;
 pub mod npz;
-//pub mod sudoku;
+pub mod sudoku;

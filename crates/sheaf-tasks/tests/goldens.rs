@@ -8,7 +8,9 @@ use sheaf_learn::model::{Batch, Horizon, Samples, Targets, ViewGrid};
 use sheaf_learn::task::{BoardOf, ModelOf, Task};
 use sheaf_tasks::maze::task::{Maze, MazeConfig, MazeReader, MazeSamples};
 use sheaf_tasks::mnist::task::{Mnist, MnistConfig, VoteReader};
-use sheaf_tasks::{maze, mnist};
+use sheaf_tasks::sudoku::task::{BoardReader, Boards, Sudoku, SudokuConfig};
+use sheaf_tasks::sudoku::{CELLS, Grid};
+use sheaf_tasks::{maze, mnist, sudoku};
 use sheaf_testkit::golden::{ENCODER, Golden, LOGITS, assert_close_max, assert_grad, assert_iterates};
 
 /// What is compared in each case.
@@ -73,7 +75,9 @@ impl Case {
             };
             for (name, column) in COLUMNS {
                 let name = format!("enc/{name}");
-                if encoder.names().iter().any(|n| *n == name) && !at.tables.headed().columns[column].is_empty() {
+                if encoder.names().iter().any(|n| *n == name)
+                    && !at.tables.headed().columns[column].is_empty()
+                {
                     let len = at.tables.views() * model.section().d_v;
                     let got = rows(&at.tables.headed().columns[column][..len]);
                     assert_close_max(&name, &got, &encoder.f64(&name).select(1, s).data, ENCODER);
@@ -87,11 +91,13 @@ impl Case {
             }
             let (seen, logits) = single.trace(k).unwrap();
             let states = [("x", &seen.x), ("z", &seen.z), ("y", &seen.u)];
-            for (name, got) in states.into_iter().chain([("primal_res", &seen.primal), ("dual_res", &seen.dual)]) {
+            for (name, got) in
+                states.into_iter().chain([("primal_res", &seen.primal), ("dual_res", &seen.dual)])
+            {
                 assert_iterates(name, &f64s(got), &trace.f64(name).select(2, s).data, k);
             }
             let want = trace.f64("consistency_rms").select(1, s).data;
-            assert_iterates("edge_rms", &f64s(&seen.consistency), &want, k);
+            assert_iterates("edge_rms", &f64s(&seen.edge_rms), &want, k);
             let one = logits.len() / k;
             for (k, logits) in logits.chunks_exact(one).enumerate() {
                 let want = trace.f64("logits_per_iter").select(0, k).select(1, s);
@@ -129,7 +135,8 @@ fn maze_case<T: Real>() {
     let inputs = MAZE.open("inputs");
     let (tokens, labels) = (bytes(&inputs, "tokens"), bytes(&inputs, "labels"));
     let samples = MazeSamples { grid: board.layout, inputs: &tokens, labels: &labels };
-    let answer = |trace: &Golden, s: usize| trace.i32("pred").select(0, s).data.iter().map(|&t| t as u8).collect();
+    let answer =
+        |trace: &Golden, s: usize| trace.i32("pred").select(0, s).data.iter().map(|&t| t as u8).collect();
     MAZE.values::<Maze, T, _>(&model, &board, &samples, &MazeReader(samples), answer);
     MAZE.gradients::<Maze, T>(&model, &board, &samples);
 }
@@ -167,6 +174,51 @@ fn mnist_case<T: Real>() {
     let answer = |trace: &Golden, s: usize| trace.i32("pred").data[s] as u8;
     MNIST.values::<Mnist, T, _>(&model, &board, &samples, &VoteReader { classes: 10 }, answer);
     MNIST.gradients::<Mnist, T>(&model, &board, &samples);
+}
+
+const SUDOKU: Case = Case { folder: "sudoku_sheaf", iterations: 4, window: 2, parameters: 543_025 };
+const SUDOKU_LORA: Case =
+    Case { folder: "sudoku_sheaf_lora", iterations: 4, window: 2, parameters: 2_029_233 };
+
+fn grids(golden: &Golden, name: &str) -> Vec<Grid> {
+    let grid = |cells: &[u8]| -> Grid { cells.try_into().unwrap() };
+    bytes(golden, name).chunks_exact(CELLS).map(grid).collect()
+}
+
+fn sudoku_case<T: Real>(case: &Case, maps: &str) {
+    let mut config = SudokuConfig::default();
+    config.common.maps = maps.into();
+    let (model, board) = (Sudoku::model(&config).unwrap(), sudoku::task::board(&config).unwrap());
+    let inputs = case.open("inputs");
+    let (puzzles, solutions) = (grids(&inputs, "tokens"), grids(&inputs, "labels"));
+    let samples = Boards { puzzles: &puzzles, solutions: &solutions };
+    let answer = |trace: &Golden, s: usize| {
+        let mut predicted = [0; CELLS];
+        predicted.iter_mut().zip(&trace.i32("pred").select(0, s).data).for_each(|(to, &p)| *to = p as u8);
+        sudoku::rounds::Reading { predicted, sure: [0.0; CELLS] }
+    };
+    case.values::<Sudoku, T, _>(&model, &board, &samples, &BoardReader(&puzzles), answer);
+    case.gradients::<Sudoku, T>(&model, &board, &samples);
+}
+
+#[test]
+fn sudoku_agrees_in_single_precision() {
+    sudoku_case::<f32>(&SUDOKU, "slot");
+}
+
+#[test]
+fn sudoku_agrees_in_double_precision() {
+    sudoku_case::<f64>(&SUDOKU, "slot");
+}
+
+#[test]
+fn sudoku_with_lora_agrees_in_single_precision() {
+    sudoku_case::<f32>(&SUDOKU_LORA, "low-rank");
+}
+
+#[test]
+fn sudoku_with_lora_agrees_in_double_precision() {
+    sudoku_case::<f64>(&SUDOKU_LORA, "low-rank");
 }
 
 #[test]

@@ -82,7 +82,9 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
 /// Gives keys under an older name their present one.
 fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
     for (old, new) in aliases {
-        let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else { continue };
+        let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else {
+            continue;
+        };
         let Some(Value::Table(inner)) = table.get_mut(section) else { continue };
         if let Some(value) = inner.remove(from) {
             inner.insert(to.to_string(), value);

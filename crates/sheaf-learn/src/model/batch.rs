@@ -60,7 +60,7 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Batch<T, E, D> {
 
 /// Gradients of one chunk.
 #[derive(Debug, Default)]
-struct Chunk<T: Copy + Default> {
+struct Chunk<T: Real> {
     grad: ChunkGrad<T>,
     tables: TableGrad<T>,
 }
@@ -165,12 +165,15 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
             loss.loss += chunk.grad.loss;
             loss.bad = loss.bad.or(chunk.grad.bad);
             add(&mut total.grad.decoder, &chunk.grad.decoder);
+            add(&mut total.grad.shared.g, &chunk.grad.shared.g);
+            add(&mut total.grad.shared.c, &chunk.grad.shared.c);
             if model.spec.scope == Scope::Batch {
                 total.tables.add(&chunk.tables);
             }
         }
         let len = model.decoder.prepared_grad_len();
         model.decoder.prepare_vjp(params, &total.grad.decoder[..len], grad);
+        model.maps.prepare_vjp(&mut self.prepared.maps, &total.grad.shared, grad)?;
         if model.spec.scope == Scope::Batch {
             self.tables.vjp(model, params, sheaf, self.views.rows(), &mut total.tables, grad)?;
         }
@@ -199,7 +202,7 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
         job: &mut Job<T, E, D>,
         chunk: &mut Chunk<T>,
     ) -> Result<()> {
-        chunk.grad.reset(self.model);
+        chunk.grad.reset(self.model, self.prepared);
         chunk.tables.reset(self.model, self.sheaf, tables.views());
         let agents = self.sheaf.agents();
         let index = &views.index()[range.start * agents..range.end * agents];
@@ -209,7 +212,7 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
     /// A chunk that encodes its own views.
     fn chunk_alone(&self, range: Range<usize>, job: &mut Job<T, E, D>, chunk: &mut Chunk<T>) -> Result<()> {
         let Job { worker, views, tables, grad } = job;
-        chunk.grad.reset(self.model);
+        chunk.grad.reset(self.model, self.prepared);
         let first = range.start;
         views.collect(self.samples, range, self.sheaf.agents(), self.model.encoder.view_len());
         tables.encode(self.model, self.params, self.sheaf, views.rows())?;

@@ -2,7 +2,8 @@
 
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::{
-    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
+    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Gram, Orthonormal,
+    Potential, Stop, ZUpdate,
 };
 use sheaf_admm::{Real, Result};
 
@@ -36,7 +37,8 @@ pub fn z_update<T: Real>(
         ConsensusKind::Cg => cg(CgStart::Published),
         ConsensusKind::CgCarried => cg(CgStart::Carried),
         ConsensusKind::CgWarm => cg(CgStart::Warm),
-        ConsensusKind::Gram | ConsensusKind::ClosedForm => unimplemented!("shared maps"),
+        ConsensusKind::Gram => ZUpdate::Gram(Gram { stop, ..Gram::published(agreement, section.cg_steps) }),
+        ConsensusKind::ClosedForm => ZUpdate::Orthonormal(Orthonormal { agreement }),
         ConsensusKind::Descent => ZUpdate::Descent(Descent { agreement, eta, momentum, stop }),
         ConsensusKind::Edge => {
             let method = EdgeMethod::Descent { eta, momentum: T::ZERO };

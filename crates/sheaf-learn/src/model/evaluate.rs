@@ -154,39 +154,80 @@ fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
     worker: &mut Worker<T, D>,
     told: &mut Vec<Solved<R::Answer>>,
 ) -> Result<()> {
-    let (agents, outputs) = (at.sheaf.agents(), at.model.decoder().outputs());
-    let looking = options.settling.is_some() || options.first_right;
-    let mut first_right = vec![None; index.len() / agents];
-    let iterations = if looking {
-        let mut settler = Settler::new(options.settling);
-        let mut look = Worker::default();
-        let offsets = at.sheaf.state_offsets();
-        let mut observer = |seen: &Iteration<'_, '_, T>| {
-            let searching = options.first_right && first_right[0].is_none();
-            let looks = settler.looks(seen.k);
-            let mut stands = false;
-            if searching || looks {
-                look.decode(at, index, seen.x);
-                let answer = reader.read(first, &look.outputs()[..agents * outputs]);
-                if searching && reader.right(first, &answer) {
-                    first_right[0] = Some(seen.k + 1);
-                }
-                let complete = looks && reader.complete(first, &answer);
-                stands = looks && settler.stands(answer, complete);
-            }
-            !(settler.quiet(offsets, seen.z_prev, seen.z) || stands)
+    let one = at.sheaf.agents() * at.model.decoder().outputs();
+    let count = index.len() / at.sheaf.agents();
+    let mut first_right = vec![None; count];
+    if options.settling.is_some() || options.first_right {
+        let settlers = (0..count).map(|_| Settler::new(options.settling)).collect();
+        let look = Worker::default();
+        let mut looker = Looker {
+            at,
+            index,
+            first,
+            reader,
+            options,
+            look,
+            settlers,
+            first_right,
+            ended: vec![false; count],
         };
-        worker.solve(at, index, &options.solver(), Mode::Solve, &mut observer)?.iterations
+        worker.solve(at, index, &options.solver(), Mode::Solve, &mut looker)?;
+        first_right = looker.first_right;
     } else {
-        worker.solve(at, index, &options.solver(), Mode::Solve, &mut ())?.iterations
-    };
+        let options = options.solver();
+        let options = if options.tolerances.is_none() { options.x_only() } else { options };
+        worker.solve(at, index, &options, Mode::Solve, &mut ())?;
+    }
     worker.decode_last(at, index);
-    let answers = worker.outputs()[..index.len() * outputs].chunks_exact(agents * outputs);
-    for (k, outputs) in answers.enumerate() {
+    let ended = worker.workspace().samples().iter().zip(first_right);
+    for (k, (outputs, (sample, first_right))) in worker.outputs().chunks_exact(one).zip(ended).enumerate() {
         let answer = reader.read(first + k, outputs);
-        told.push(Solved { answer, iterations, first_right: first_right[k] });
+        told.push(Solved { answer, iterations: sample.iterations, first_right });
     }
     Ok(())
+}
+
+/// Looks at the samples of a tile after every iteration: which have settled, which are right for the first time.
+struct Looker<'a, 's, T: Real, E: Encoder, D: Decoder, R: Reader> {
+    at: &'a Setting<'s, T, E, D>,
+    index: &'a [u32],
+    first: usize,
+    reader: &'a R,
+    options: &'a SolveOptions,
+    look: Worker<T, D>,
+    settlers: Vec<Settler<R::Answer>>,
+    first_right: Vec<Option<usize>>,
+    ended: Vec<bool>,
+}
+
+impl<T: Real, E: Encoder, D: Decoder, R: Reader> Observer<T> for Looker<'_, '_, T, E, D, R> {
+    fn iteration(&mut self, seen: &Iteration<'_, '_, T>) -> bool {
+        let searching = self.options.first_right && self.first_right.contains(&None);
+        let looks = self.settlers[0].looks(seen.k);
+        if searching || looks {
+            self.look.decode(self.at, self.index, seen.x);
+        }
+        let one = self.at.sheaf.agents() * self.at.model.decoder().outputs();
+        let offsets = self.at.sheaf.state_offsets();
+        for (b, settler) in self.settlers.iter_mut().enumerate().filter(|&(b, _)| seen.running[b]) {
+            let (i, mut stands) = (self.first + b, false);
+            if searching || looks {
+                let answer = self.reader.read(i, &self.look.outputs()[b * one..][..one]);
+                if searching && self.first_right[b].is_none() && self.reader.right(i, &answer) {
+                    self.first_right[b] = Some(seen.k + 1);
+                }
+                let complete = looks && self.reader.complete(i, &answer);
+                stands = looks && settler.stands(answer, complete);
+            }
+            let sample = seen.sample(b);
+            self.ended[b] = settler.quiet(offsets, sample.z_prev, sample.z) || stands;
+        }
+        true
+    }
+
+    fn goes_on(&mut self, b: usize) -> bool {
+        !self.ended[b]
+    }
 }
 
 /// Root mean squares over agents, and the disagreement along edges, after one iteration.
@@ -257,7 +298,8 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
         samples: &dyn Samples,
         i: usize,
     ) -> Result<Self> {
-        let (mut prepared, mut views, mut tables) = (Prepared::default(), Views::default(), Tables::default());
+        let (mut prepared, mut views, mut tables) =
+            (Prepared::default(), Views::default(), Tables::default());
         prepared.prepare(model, params, sheaf)?;
         views.collect(samples, i..i + 1, sheaf.agents(), model.encoder().view_len());
         tables.encode(model, params, sheaf, views.rows())?;
@@ -349,7 +391,7 @@ impl Meter {
     fn measure(&mut self, seen: &Iteration<'_, '_, f32>) {
         seen.primal(&mut self.primal);
         seen.dual(&mut self.dual);
-        let edge_rms = seen.consistency(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
+        let edge_rms = seen.edge_rms(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
         self.distances = Distances { primal: rms(&self.primal), dual: rms(&self.dual), edge_rms };
     }
 }

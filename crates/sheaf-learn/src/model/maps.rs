@@ -12,7 +12,8 @@
 use std::ops::Range;
 
 use sheaf_admm::sheaf::{
-    LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf, SheafOp, ViewGroups, compose_low_rank,
+    AgentUpdates, AgentUpdatesGrad, LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, SharedMaps,
+    SharedMapsGrad, SharedStack, SharedStackGrad, Sheaf, SheafOp, UpdateDims, ViewGroups, compose_low_rank,
     compose_low_rank_vjp, pack_base, pack_view, unpack_grad,
 };
 use sheaf_admm::{Real, Result};
@@ -22,6 +23,7 @@ use sheaf_kernels::stack::order_by_view;
 use sheaf_kernels::tiles::tile_stacks;
 use sheaf_kernels::vector::add;
 
+use super::cayley::Cayley;
 use super::heads::{Headed, Heads};
 use super::section::{Choices, ConsensusKind, MapKind, ModelSection};
 use super::spec::{MapStart, Spec};
@@ -56,13 +58,24 @@ pub struct ModelMaps {
     scale: f64,
     d_v: usize,
     d_e: usize,
+    slots: usize,
     start: MapStart,
 }
 
 /// What depends on the parameters alone.
-#[derive(Clone, Debug, Default)]
-pub struct PreparedMaps<T: Copy + Default> {
-    base: AlignedVec<T>, // the packed base
+#[derive(Debug)]
+pub struct PreparedMaps<T: Real> {
+    base: AlignedVec<T>, // the packed base; the base of all slots or the orthogonal matrix, where maps are shared
+    stack: SharedStack<T>,
+    cayley: Cayley<T>,
+    d_stack: AlignedVec<T>, // [m, d_v]
+}
+
+impl<T: Real> Default for PreparedMaps<T> {
+    fn default() -> Self {
+        let (base, stack, cayley, d_stack) = Default::default();
+        Self { base, stack, cayley, d_stack }
+    }
 }
 
 /// Maps of the distinct views of some samples.
@@ -86,18 +99,38 @@ pub struct MapTableGrad<T: Copy + Default> {
     stacks: AlignedVec<T>, // [views, d_v, ld]
 }
 
-/// The agents of the samples at hand, sorted by view.
-#[derive(Clone, Debug, Default)]
-pub struct MapIndex {
-    order: Vec<u32>,  // [agents]
-    counts: Vec<u32>, // [views + 1]
-    groups: ViewGroups,
+/// The maps of the agents of the samples at hand.
+#[derive(Debug)]
+pub struct MapIndex<T: Real> {
+    order: Vec<u32>,         // [agents], sorted by view
+    counts: Vec<u32>,        // [views + 1]
+    groups: Vec<ViewGroups>, // [samples]
+    updates: AgentUpdates<T>,
+    a: AlignedVec<T>, // [agents, slots, d_e, rank]
+    b: AlignedVec<T>, // [agents, slots, d_v, rank]
+}
+
+impl<T: Real> Default for MapIndex<T> {
+    fn default() -> Self {
+        let (order, counts, groups, updates, a, b) = Default::default();
+        Self { order, counts, groups, updates, a, b }
+    }
 }
 
 /// Gradients of the maps of the samples at hand.
-#[derive(Clone, Debug, Default)]
-pub struct MapGrad<T: Copy + Default> {
+#[derive(Debug)]
+pub struct MapGrad<T: Real> {
     stacks: AlignedVec<T>, // [views of the samples, d_v, ld]
+    updates: AgentUpdatesGrad<T>,
+    a: AlignedVec<T>,
+    b: AlignedVec<T>,
+}
+
+impl<T: Real> Default for MapGrad<T> {
+    fn default() -> Self {
+        let (stacks, updates, a, b) = Default::default();
+        Self { stacks, updates, a, b }
+    }
 }
 
 impl ModelMaps {
@@ -125,7 +158,8 @@ impl ModelMaps {
         };
         let rank = if choices.maps == MapKind::LowRank { section.rank } else { 0 };
         let scale = section.alpha / section.rank.max(1) as f64;
-        Self { form, kind: choices.maps, base, rank, scale, d_v, d_e, start: spec.map_start }
+        let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
+        Self { form, kind, base, rank, scale, d_v, d_e, slots, start }
     }
 
     /// How the maps reach the solver.
@@ -171,12 +205,54 @@ impl ModelMaps {
 
     /// Prepares for these parameters.
     pub fn prepare<T: Real>(&self, params: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
-        if self.form == Form::Packed {
-            let shape = self.shape(sheaf)?;
-            p.base.ensure(shape.base_len());
-            pack_base(shape, &params[self.base.clone()], &mut p.base[..shape.base_len()])?;
+        let own = &params[self.base.clone()];
+        match self.form {
+            Form::Stacks => Ok(()),
+            Form::Packed => {
+                let shape = self.shape(sheaf)?;
+                p.base.ensure(shape.base_len());
+                pack_base(shape, own, &mut p.base[..shape.base_len()])
+            }
+            Form::Shared => {
+                let len = self.slots * self.d_e * self.d_v;
+                p.base.ensure(len);
+                let all = &mut p.base[..len];
+                match self.kind {
+                    MapKind::Orthonormal => p.cayley.forward(self.d_v, own, all),
+                    _ => all.chunks_exact_mut(own.len()).for_each(|slots| slots.copy_from_slice(own)),
+                }
+                p.stack.prepare(all, self.d_v)
+            }
+        }
+    }
+
+    /// Adjoint of [`prepare`](Self::prepare) where maps are shared: adds to `d_params`.
+    pub fn prepare_vjp<T: Real>(
+        &self,
+        p: &mut PreparedMaps<T>,
+        grad: &SharedStackGrad<T>,
+        d_params: &mut [T],
+    ) -> Result<()> {
+        if self.form != Form::Shared || !self.trained() {
+            return Ok(());
+        }
+        let (len, d_base) = (self.slots * self.d_e * self.d_v, &mut d_params[self.base.clone()]);
+        p.d_stack.ensure(len);
+        let d_stack = &mut p.d_stack[..len];
+        d_stack.fill(T::ZERO);
+        p.stack.vjp(grad, d_stack)?;
+        match self.kind {
+            MapKind::Orthonormal => p.cayley.vjp(self.d_v, d_stack, d_base),
+            _ => d_stack.chunks_exact(d_base.len()).for_each(|slots| add(d_base, slots)),
         }
         Ok(())
+    }
+
+    /// Zeros for the gradient of what was prepared.
+    pub fn reset_shared<T: Real>(&self, p: &PreparedMaps<T>, grad: &mut SharedStackGrad<T>) {
+        if self.form == Form::Shared {
+            grad.reset(&p.stack);
+        }
     }
 
     /// The maps of `views` views, after their heads.
@@ -201,7 +277,11 @@ impl ModelMaps {
                 let u = sheaf.as_uniform().expect("learned maps have one size");
                 t.stacks.ensure(views * u.d_v * u.ld);
                 let stacks = &mut t.stacks[..views * u.d_v * u.ld];
-                compose_low_rank(sheaf, &self.low_rank(params, &t.a[..views * a_len], &t.b[..views * b_len]), stacks)?;
+                compose_low_rank(
+                    sheaf,
+                    &self.low_rank(params, &t.a[..views * a_len], &t.b[..views * b_len]),
+                    stacks,
+                )?;
                 if sheaf.tile_len() > 0 {
                     t.tiles.ensure(views * sheaf.tile_len());
                     tile_stacks(stacks, &mut t.tiles);
@@ -247,17 +327,53 @@ impl ModelMaps {
         LowRank { base, a, b, gate: None, rank: self.rank, scale: self.scale(), index: &[] }
     }
 
-    /// Sorts the agents of the samples at hand by view.
-    pub fn group<T: Real>(&self, sheaf: &Sheaf, t: &MapTable<T>, index: &[u32], work: &mut MapIndex) {
+    /// Finds the maps of the agents of the samples at hand, whose views are `index` `[samples, agents]`.
+    pub fn group<T: Real>(
+        &self,
+        sheaf: &Sheaf,
+        p: &PreparedMaps<T>,
+        t: &MapTable<T>,
+        index: &[u32],
+        own: &mut MapIndex<T>,
+    ) -> Result<()> {
+        let agents = sheaf.agents();
         match self.form {
             Form::Stacks => {
-                work.order.resize(index.len(), 0);
-                work.counts.resize(t.views + 1, 0);
-                order_by_view(index, t.views, &mut work.counts, &mut work.order);
+                own.order.resize(index.len(), 0);
+                own.counts.resize(t.views + 1, 0);
+                for (index, order) in index.chunks(agents).zip(own.order.chunks_mut(agents)) {
+                    order_by_view(index, t.views, &mut own.counts, order);
+                }
             }
-            Form::Packed => work.groups.set(sheaf, index),
+            Form::Packed => {
+                own.groups.resize_with(index.len() / agents, ViewGroups::default);
+                let samples = own.groups.iter_mut().zip(index.chunks_exact(agents));
+                samples.for_each(|(groups, index)| groups.set(sheaf, index));
+            }
+            Form::Shared if self.rank > 0 => {
+                let (a_len, b_len) = self.factor_lens();
+                own.a.ensure(index.len() * a_len);
+                own.b.ensure(index.len() * b_len);
+                for (k, &view) in index.iter().enumerate() {
+                    let view = view as usize;
+                    own.a[k * a_len..][..a_len].copy_from_slice(&t.a[view * a_len..][..a_len]);
+                    own.b[k * b_len..][..b_len].copy_from_slice(&t.b[view * b_len..][..b_len]);
+                }
+                let (a, b) = (&own.a[..index.len() * a_len], &own.b[..index.len() * b_len]);
+                own.updates.prepare(&p.stack, self.dims(), self.scale(), a, b)?;
+            }
             Form::Shared => {}
         }
+        Ok(())
+    }
+
+    fn dims(&self) -> UpdateDims {
+        UpdateDims { slots: self.slots, d_v: self.d_v, d_e: self.d_e, rank: self.rank }
+    }
+
+    /// Numbers of A and B of a view.
+    fn factor_lens(&self) -> (usize, usize) {
+        (self.slots * self.rank * self.d_e, self.slots * self.rank * self.d_v)
     }
 
     /// The maps of the samples at hand, as the solver takes them.
@@ -267,14 +383,14 @@ impl ModelMaps {
         p: &'a PreparedMaps<T>,
         t: &'a MapTable<T>,
         index: &'a [u32],
-        work: &'a MapIndex,
+        own: &'a MapIndex<T>,
     ) -> Result<SheafOp<'a, T>> {
         let maps = match self.form {
             Form::Stacks => {
                 let u = sheaf.as_uniform().expect("learned maps have one size");
                 let stacks = &t.stacks[..t.views * u.d_v * u.ld];
                 let tiles = &t.tiles[..t.views * sheaf.tile_len()];
-                Maps::Table { stacks, index, order: &work.order, tiles }
+                Maps::Table { stacks, index, order: &own.order, tiles }
             }
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
@@ -282,12 +398,13 @@ impl ModelMaps {
                     base: &p.base[..shape.base_len()],
                     views: &t.packed[..t.views * shape.view_len()],
                     rank: self.rank,
-                    agents: &work.groups,
+                    agents: &own.groups,
                 })
             }
-            Form::Shared => unimplemented!("shared maps"),
+            Form::Shared if self.rank > 0 => Maps::Shared(SharedMaps::with_updates(&p.stack, &own.updates)),
+            Form::Shared => Maps::Shared(SharedMaps::new(&p.stack)),
         };
-        SheafOp::new(sheaf, maps)
+        SheafOp::batch(sheaf, maps, index.len() / sheaf.agents())
     }
 
     /// Where the solver adds the gradients of the maps of the samples at hand.
@@ -295,20 +412,29 @@ impl ModelMaps {
         &self,
         sheaf: &Sheaf,
         views: usize,
-        index: &MapIndex,
+        index: &MapIndex<T>,
         table: &'a mut MapTableGrad<T>,
+        shared: &'a mut SharedStackGrad<T>,
         own: &'a mut MapGrad<T>,
     ) -> MapsGrad<'a, T> {
         let u = sheaf.as_uniform().expect("learned maps have one size");
         match self.form {
+            _ if !self.trained() => MapsGrad::None,
             Form::Stacks => MapsGrad::Table(&mut table.stacks[..views * u.d_v * u.ld]),
             Form::Packed => {
-                let len = index.groups.views().len() * u.d_v * u.ld;
+                let views: usize = index.groups.iter().map(|groups| groups.views().len()).sum();
+                let len = views * u.d_v * u.ld;
                 own.stacks.ensure(len);
                 own.stacks[..len].fill(T::ZERO);
                 MapsGrad::Packed(&mut own.stacks[..len])
             }
-            Form::Shared => unimplemented!("shared maps"),
+            Form::Shared => {
+                let updates = (self.rank > 0).then(|| {
+                    own.updates.reset(&index.updates);
+                    &mut own.updates
+                });
+                MapsGrad::Shared(SharedMapsGrad { stack: shared, updates })
+            }
         }
     }
 
@@ -316,31 +442,52 @@ impl ModelMaps {
     pub fn scatter<T: Real>(
         &self,
         sheaf: &Sheaf,
+        p: &PreparedMaps<T>,
         t: &MapTable<T>,
-        index: &MapIndex,
-        own: &MapGrad<T>,
+        views: &[u32],
+        index: &MapIndex<T>,
+        own: &mut MapGrad<T>,
         table: &mut MapTableGrad<T>,
+        shared: &mut SharedStackGrad<T>,
         d_params: &mut [T],
     ) -> Result<()> {
-        if self.form != Form::Packed || !self.trained() {
-            return Ok(());
+        let (a_len, b_len) = self.factor_lens();
+        match self.form {
+            _ if !self.trained() => Ok(()),
+            Form::Stacks => Ok(()),
+            Form::Packed => {
+                let shape = self.shape(sheaf)?;
+                let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
+                let of_samples = index.groups.iter().flat_map(|groups| groups.views());
+                for (d_stack, &view) in own.stacks.chunks_exact(stack).zip(of_samples) {
+                    let view = view as usize;
+                    unpack_grad(
+                        shape,
+                        &t.packed[view * view_len..][..view_len],
+                        d_stack,
+                        self.scale(),
+                        &mut d_params[self.base.clone()],
+                        &mut table.a[view * a_len..][..a_len],
+                        &mut table.b[view * b_len..][..b_len],
+                    )?;
+                }
+                Ok(())
+            }
+            Form::Shared if self.rank > 0 => {
+                own.a.ensure(views.len() * a_len);
+                own.b.ensure(views.len() * b_len);
+                let (d_a, d_b) = (&mut own.a[..views.len() * a_len], &mut own.b[..views.len() * b_len]);
+                index.updates.prepare_vjp(&p.stack, &mut own.updates, d_a, d_b, shared)?;
+                for ((&view, d_a), d_b) in
+                    views.iter().zip(d_a.chunks_exact(a_len)).zip(d_b.chunks_exact(b_len))
+                {
+                    add(&mut table.a[view as usize * a_len..][..a_len], d_a);
+                    add(&mut table.b[view as usize * b_len..][..b_len], d_b);
+                }
+                Ok(())
+            }
+            Form::Shared => Ok(()),
         }
-        let shape = self.shape(sheaf)?;
-        let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());
-        let (a_len, b_len) = (shape.m() * shape.d_e, shape.m() * shape.d_v);
-        for (local, &view) in index.groups.views().iter().enumerate() {
-            let view = view as usize;
-            unpack_grad(
-                shape,
-                &t.packed[view * view_len..][..view_len],
-                &own.stacks[local * stack..][..stack],
-                self.scale(),
-                &mut d_params[self.base.clone()],
-                &mut table.a[view * a_len..][..a_len],
-                &mut table.b[view * b_len..][..b_len],
-            )?;
-        }
-        Ok(())
     }
 
     /// Adjoint of [`tabulate`](Self::tabulate) as far as the maps go: fills `table.a` and `table.b`, adds to the base.
@@ -356,7 +503,8 @@ impl ModelMaps {
         if self.form != Form::Stacks || !self.trained() {
             return Ok(());
         }
-        let ((a_len, b_len), u) = (heads.factor_lens(), sheaf.as_uniform().expect("learned maps have one size"));
+        let (a_len, b_len) = heads.factor_lens();
+        let u = sheaf.as_uniform().expect("learned maps have one size");
         let MapTableGrad { a, b, stacks } = table;
         let low = self.low_rank(params, &t.a[..t.views * a_len], &t.b[..t.views * b_len]);
         let base = &mut d_params[self.base.clone()];
@@ -366,7 +514,13 @@ impl ModelMaps {
     }
 
     /// Zeros for so many views.
-    pub fn reset_grad<T: Real>(&self, sheaf: &Sheaf, heads: &Heads, views: usize, table: &mut MapTableGrad<T>) {
+    pub fn reset_grad<T: Real>(
+        &self,
+        sheaf: &Sheaf,
+        heads: &Heads,
+        views: usize,
+        table: &mut MapTableGrad<T>,
+    ) {
         let (a_len, b_len) = heads.factor_lens();
         let u = sheaf.as_uniform().expect("learned maps have one size");
         let stacks = if self.form == Form::Stacks { views * u.d_v * u.ld } else { 0 };

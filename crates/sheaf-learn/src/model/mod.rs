@@ -19,6 +19,7 @@
 //! | `horizon`, `loss` | iterations, loss window, adjoint; what outputs are compared with |
 
 pub mod batch;
+pub mod cayley;
 pub mod consensus;
 pub mod evaluate;
 pub mod grid;
@@ -89,8 +90,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         let choices = section.check(spec.slots)?;
         let mut layout = ParamLayout::new();
         let encoder = encoder(&mut layout);
-        let heads =
-            Heads::new(&mut layout, &section, &choices, &spec, encoder.width(), encoder.h_width());
+        let heads = Heads::new(&mut layout, &section, &choices, &spec, encoder.width(), encoder.h_width());
         let at_maps = layout.len();
         let maps = ModelMaps::new(&mut layout, &section, &choices, &spec);
         let at_decoder = layout.len();

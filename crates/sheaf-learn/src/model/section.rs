@@ -235,7 +235,9 @@ impl ModelSection {
         let auto = match maps {
             MapKind::Orthonormal => ConsensusKind::ClosedForm,
             // In Gram space a step costs one product with an m × m matrix, m = slots·d_e, instead of two with m × d_v.
-            MapKind::LowRank | MapKind::Shared if !hard && slots * self.d_e <= self.d_v => ConsensusKind::Gram,
+            MapKind::LowRank | MapKind::Shared if !hard && slots * self.d_e <= self.d_v => {
+                ConsensusKind::Gram
+            }
             _ if hard => ConsensusKind::CgCarried,
             _ => ConsensusKind::Cg,
         };
@@ -259,8 +261,9 @@ impl ModelSection {
 
     fn check_maps(&self, maps: MapKind, global: bool, slots: usize) -> Result<()> {
         if maps == MapKind::LowRank && self.rank == 0 {
-            return Err(wrong("rank", "at least 1", 0)
-                .hint("for maps without an update set model.maps = \"shared\""));
+            return Err(
+                wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
+            );
         }
         if maps != MapKind::Orthonormal {
             return Ok(());
@@ -284,16 +287,20 @@ impl ModelSection {
         per_agent: bool,
     ) -> Result<()> {
         match consensus {
-            ConsensusKind::ClosedForm if maps != MapKind::Orthonormal => {
-                Err(refused("model.consensus", "orthonormal maps for the closed form", format!("{:?}", self.maps))
-                    .hint("set model.maps = \"orthonormal\", or choose another consensus"))
-            }
+            ConsensusKind::ClosedForm if maps != MapKind::Orthonormal => Err(refused(
+                "model.consensus",
+                "orthonormal maps for the closed form",
+                format!("{:?}", self.maps),
+            )
+            .hint("set model.maps = \"orthonormal\", or choose another consensus")),
             ConsensusKind::Gram | ConsensusKind::ClosedForm if per_agent => {
                 Err(refused("model.penalty", "\"shared\" with this consensus", "\"per-agent\"")
                     .hint("model.consensus = \"cg\" takes one penalty per agent"))
             }
-            ConsensusKind::Huber if hard => Err(refused("model.agreement", "\"soft\" with Huber edges", "\"hard\"")
-                .hint("a potential is a price; hard agreement has none")),
+            ConsensusKind::Huber if hard => {
+                Err(refused("model.agreement", "\"soft\" with Huber edges", "\"hard\"")
+                    .hint("a potential is a price; hard agreement has none"))
+            }
             ConsensusKind::CgWarm if hard => Err(refused("model.consensus", "soft agreement", "\"hard\"")
                 .hint("hard agreement starts at w - z_prev (cg) or carries its product on (cg-carried)")),
             _ => Ok(()),

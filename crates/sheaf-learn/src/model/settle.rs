@@ -74,8 +74,10 @@ mod tests {
     #[test]
     fn an_answer_stands_when_it_is_complete_and_seen_twice_in_a_row() {
         let mut settler = Settler::new(Some(Settling::default()));
-        let looks = [("a", false), ("a", false), ("b", true), ("a", true), ("a", true), ("a", false), ("a", true)];
-        let stands: Vec<bool> = looks.iter().map(|&(answer, complete)| settler.stands(answer, complete)).collect();
+        let looks =
+            [("a", false), ("a", false), ("b", true), ("a", true), ("a", true), ("a", false), ("a", true)];
+        let stands: Vec<bool> =
+            looks.iter().map(|&(answer, complete)| settler.stands(answer, complete)).collect();
         assert_eq!(stands, [false, false, false, false, true, false, false]);
     }
 

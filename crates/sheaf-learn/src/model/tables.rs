@@ -88,13 +88,7 @@ impl<T: Real, E: Encoder, D: Decoder> Tables<T, E, D> {
     }
 
     /// Encodes `views` `[count, view_len]`. Saves: everything private.
-    pub fn encode(
-        &mut self,
-        model: &Model<E, D>,
-        params: &[T],
-        sheaf: &Sheaf,
-        views: &[f32],
-    ) -> Result<()> {
+    pub fn encode(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf, views: &[f32]) -> Result<()> {
         let count = views.len() / model.encoder.view_len();
         self.views = count;
         model.encoder.forward(params, views, &mut self.encoder);
@@ -130,18 +124,7 @@ impl<T: Real, E: Encoder, D: Decoder> Tables<T, E, D> {
         let f_h = model.encoder.h_features(&self.encoder, count);
         let (a_len, b_len) = model.heads.factor_lens();
         let factors = (&grad.maps.a[..count * a_len], &grad.maps.b[..count * b_len]);
-        model.heads.vjp(
-            params,
-            count,
-            f,
-            f_h,
-            &mut self.headed,
-            &grad.columns,
-            factors,
-            d_f,
-            d_h,
-            d_params,
-        );
+        model.heads.vjp(params, count, f, f_h, &mut self.headed, &grad.columns, factors, d_f, d_h, d_params);
         model.encoder.vjp(params, views, d_f, d_h, &mut self.encoder, d_params);
         Ok(())
     }

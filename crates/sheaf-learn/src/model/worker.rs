@@ -3,7 +3,7 @@
 use sheaf_admm::admm::{
     Balancing, Gradients, Mode, Observer, Options, Problem, Seeds, SolveReport, Start, Workspace,
 };
-use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::sheaf::{SharedStackGrad, Sheaf};
 use sheaf_admm::x_update::{
     Coefficient, Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty, Tether, TetherGrad,
 };
@@ -23,7 +23,7 @@ pub struct Worker<T: Real, D: Decoder> {
     ws: Workspace<T>,
     columns: [AlignedVec<T>; COLUMNS], // h, D, q, l1, hi, rho of every agent
     d_columns: [AlignedVec<T>; COLUMNS],
-    maps: MapIndex,
+    maps: MapIndex<T>,
     d_maps: MapGrad<T>,
     d_x: AlignedVec<T>,     // [W, states]
     rows: Vec<u32>,         // [W, agents], the views of the decoder's rows
@@ -52,16 +52,25 @@ impl<T: Real, D: Decoder> Default for Worker<T, D> {
 }
 
 /// Gradients of a chunk of a batch.
-#[derive(Debug, Default)]
-pub struct ChunkGrad<T: Copy + Default> {
+#[derive(Debug)]
+pub struct ChunkGrad<T: Real> {
     /// Of the parameters that samples touch themselves.
     pub params: Vec<T>, // [layout.len()]
     /// Of what the decoder prepared.
     pub decoder: AlignedVec<T>,
+    /// Of maps that all agents share.
+    pub shared: SharedStackGrad<T>,
     /// Sum of the losses.
     pub loss: f64,
     /// First sample of the batch whose loss was not finite.
     pub bad: Option<usize>,
+}
+
+impl<T: Real> Default for ChunkGrad<T> {
+    fn default() -> Self {
+        let (params, decoder, shared) = Default::default();
+        Self { params, decoder, shared, loss: 0.0, bad: None }
+    }
 }
 
 /// What samples are solved with: a model, its numbers, and the tables of their views.
@@ -124,7 +133,7 @@ impl<T: Real, E: Encoder, D: Decoder> Setting<'_, T, E, D> {
         &'c self,
         index: &'c [u32],
         columns: &'c [AlignedVec<T>; COLUMNS],
-        maps: &'c MapIndex,
+        maps: &'c MapIndex<T>,
     ) -> Result<Problem<'c, T>> {
         let agents = index.len();
         let n = agents * self.model.section.d_v;
@@ -162,7 +171,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         observer: &mut impl Observer<T>,
     ) -> Result<SolveReport<T>> {
         self.gather(at, index);
-        at.model.maps.group(at.sheaf, &at.tables.maps, index, &mut self.maps);
+        let (prepared, tables) = (&at.prepared.maps, &at.tables.maps);
+        at.model.maps.group(at.sheaf, prepared, tables, index, &mut self.maps)?;
         let problem = at.problem(index, &self.columns, &self.maps)?;
         self.ws.fit(&problem, mode);
         let n = index.len() * at.model.section.d_v;
@@ -204,9 +214,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
 
     /// Decodes the last x of a solve.
     pub fn decode_last<E: Encoder>(&mut self, at: &Setting<'_, T, E, D>, index: &[u32]) {
-        let n = index.len() * at.model.section.d_v;
         let ws = std::mem::take(&mut self.ws);
-        self.decode(at, index, ws.x(n));
+        self.decode(at, index, ws.x());
         self.ws = ws;
     }
 
@@ -228,7 +237,10 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         for (i, targets) in self.targets[..count].iter_mut().enumerate() {
             samples.targets(first + i, targets);
         }
-        let (options, iterations) = (Options::fixed(horizon.iterations), horizon.iterations);
+        let iterations = horizon.taped();
+        let options = Options::fixed(horizon.iterations).taping(iterations);
+        // A fixed point is differentiated at the last z; otherwise nothing reads it.
+        let options = if horizon.implicit { options } else { options.x_only() };
         // Keeping the inner steps spares a quarter of the products for some megabytes per core.
         self.solve(at, index, &options, Mode::Keep { iterations }, &mut ())?;
         self.read_window(at, index, first, horizon.window(), weight, tables, chunk)?;
@@ -255,7 +267,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         let at_once = (decoder.rows_at_once() / index.len()).clamp(1, window);
         self.rows.clear();
         (0..at_once).for_each(|_| self.rows.extend_from_slice(index));
-        let x = self.ws.last_x(window, n)?;
+        let x = self.ws.last_x(window)?;
         for (x, d_x) in x.chunks(at_once * n).zip(self.d_x[..window * n].chunks_mut(at_once * n)) {
             let rows = &self.rows[..x.len() / at.model.section.d_v];
             let work = &mut self.decoder;
@@ -320,7 +332,10 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         let start: &mut [T] = if model.choices.start_at_h { start } else { &mut [] };
         let problem = at.problem(index, &self.columns, &self.maps)?;
         let views = at.tables.views();
-        let mut maps = model.maps.grad(at.sheaf, views, &self.maps, &mut tables.maps, &mut self.d_maps);
+        let mut maps = {
+            let (table, shared) = (&mut tables.maps, &mut chunk.shared);
+            model.maps.grad(at.sheaf, views, &self.maps, table, shared, &mut self.d_maps)
+        };
         let mut grads = Gradients {
             objective: &mut objective,
             maps: &mut maps,
@@ -342,9 +357,17 @@ impl<T: Real, D: Decoder> Worker<T, D> {
                 chunk.params[place.start] += d * slope;
             }
         }
-        let (map_table, d_maps) = (&at.tables.maps, &self.d_maps);
-        let d_params = &mut chunk.params;
-        model.maps.scatter(at.sheaf, map_table, &self.maps, d_maps, &mut tables.maps, d_params)?;
+        model.maps.scatter(
+            at.sheaf,
+            &at.prepared.maps,
+            &at.tables.maps,
+            index,
+            &self.maps,
+            &mut self.d_maps,
+            &mut tables.maps,
+            &mut chunk.shared,
+            &mut chunk.params,
+        )?;
         for (k, d) in self.d_columns.iter().enumerate() {
             let to = if tether && k == Q { H } else { k };
             let width = model.heads.width_of(to);
@@ -363,7 +386,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
 
 impl<T: Real> ChunkGrad<T> {
     /// Zeros for a model.
-    pub fn reset<E: Encoder, D: Decoder>(&mut self, model: &Model<E, D>) {
+    pub fn reset<E: Encoder, D: Decoder>(&mut self, model: &Model<E, D>, prepared: &Prepared<T, D>) {
+        model.maps.reset_shared(&prepared.maps, &mut self.shared);
         self.params.resize(model.layout.len(), T::ZERO);
         self.params[model.touched.clone()].fill(T::ZERO);
         self.decoder.ensure(model.decoder.prepared_grad_len());

@@ -14,27 +14,25 @@
 //! | [`generate`] | puzzles of six kinds, the same for the same seed |
 //! | [`data`], [`csv`], [`text`] | sets of puzzles; files of puzzles, one a line; a board as people type it |
 //! | [`views`] | what each agent sees, and 27 agents' cells as one board |
-//! | [`model`] | encoder, ADMM, decoder |
+//! | [`task`] | the model: views, networks, targets, answers |
 //! | [`rounds`] | committing to the surest cells and starting over |
 //! | [`metrics`] | solved, valid, accuracies |
-//! | [`experiment`], [`source`], [`evaluate`] | training runs from TOML files; their puzzles; solved rates |
-//! | [`weights`] | trained models |
+//! | [`source`] | where the puzzles of an experiment come from |
 //! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
 
 pub mod augment;
 pub mod csv;
 pub mod data;
-pub mod evaluate;
-pub mod experiment;
+mod decoder;
+mod encoder;
 pub mod generate;
 pub mod metrics;
-pub mod model;
 pub mod rounds;
 pub mod solver;
 pub mod source;
+pub mod task;
 pub mod text;
 pub mod views;
-pub mod weights;
 
 /// Cells of a board.
 pub const CELLS: usize = 81;

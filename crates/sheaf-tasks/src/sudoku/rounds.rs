@@ -4,19 +4,75 @@
 //! whose digit is the most probable. A board is done as soon as every unit is complete, which each agent sees in its own
 //! nine cells. No digit is taken back, and nothing but the agents' own reading says which digit goes where.
 
-use sheaf_admm::Real;
+use sheaf_admm::{Real, Result};
+use sheaf_learn::model::evaluate::Solved;
 
 use super::metrics::completes;
 use super::views::{argmax, reassemble};
 use super::{BLANK, CELLS, CLASSES, Grid};
 
-/// What the agents say of a board.
-#[derive(Clone, Debug, PartialEq)]
+/// What the agents say of a board. Two readings are equal when they show the same digits.
+#[derive(Clone, Debug)]
 pub struct Reading {
     /// The most probable digits.
     pub predicted: Grid,
     /// How probable they are, 0 to 1.
     pub sure: [f64; CELLS],
+}
+
+impl PartialEq for Reading {
+    fn eq(&self, other: &Self) -> bool {
+        self.predicted == other.predicted
+    }
+}
+
+/// The answer to one puzzle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The predicted board.
+    pub predicted: Grid,
+    /// Iterations of all rounds.
+    pub iterations: usize,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+/// Answers to `puzzles` in at most `rounds` rounds: `solve` runs one round of the boards that are not complete yet. It is
+/// given the boards and what to tell of its progress.
+pub fn in_rounds(
+    puzzles: &[Grid],
+    rounds: usize,
+    progress: &(dyn Fn(usize) + Sync),
+    mut solve: impl FnMut(&[Grid], &(dyn Fn(usize) + Sync)) -> Result<Vec<Solved<Reading>>>,
+) -> Result<Vec<Answer>> {
+    let mut boards: Vec<Grid> = puzzles.to_vec();
+    let mut answers = vec![Answer { predicted: [BLANK; CELLS], iterations: 0, rounds: 0 }; puzzles.len()];
+    let mut open: Vec<usize> = (0..puzzles.len()).collect();
+    for left in (0..rounds).rev() {
+        if open.is_empty() {
+            break;
+        }
+        let asked: Vec<Grid> = open.iter().map(|&i| boards[i]).collect();
+        // A board counts as done when no round follows: in the last round at once, before it when it is complete.
+        let during: &(dyn Fn(usize) + Sync) = if left == 0 { progress } else { &|_| {} };
+        let solved = solve(&asked, during)?;
+        let (mut solved, before) = (solved.iter(), open.len());
+        open.retain(|&i| {
+            let Some(Solved { answer, iterations, .. }) = solved.next() else { return false };
+            answers[i].predicted = answer.predicted;
+            answers[i].iterations += iterations;
+            answers[i].rounds += 1;
+            let goes_on = left > 0 && !answer.completes(&boards[i]);
+            if goes_on {
+                answer.commit(&mut boards[i], left);
+            }
+            goes_on
+        });
+        if left > 0 {
+            progress(before - open.len());
+        }
+    }
+    Ok(answers)
 }
 
 impl Reading {

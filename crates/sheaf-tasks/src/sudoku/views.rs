@@ -22,11 +22,6 @@ pub fn gather(board: &Grid, views: &mut [u8]) {
     }
 }
 
-/// The cell that every view shows, `[27, 9]`.
-pub fn cell_of_view() -> Vec<u32> {
-    UNIT_CELLS.as_flattened().iter().map(|&cell| u32::from(cell)).collect()
-}
-
 /// The mean of the three views of every cell.
 pub fn reassemble<T: Real>(
     logits: &[T],    // [27, 9, CLASSES]

@@ -11,8 +11,8 @@ use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
 use crate::mnist::shifts::Shift;
 use crate::mnist::task::ImageData;
-use sheaf_learn::task::{Epochs, Loaded};
 use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
+use sheaf_learn::task::{Epochs, Loaded};
 
 /// The `[eval]` section: what is looked at during training.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

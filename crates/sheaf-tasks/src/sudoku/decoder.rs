@@ -27,16 +27,18 @@
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_learn::model::{Decoder, DecoderGrad};
 use sheaf_learn::nn::activation::{gelu_keeping_slope, multiply};
 use sheaf_learn::nn::{Linear, RmsNorm};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 
-use crate::sudoku::CLASSES;
+use super::CLASSES;
+use super::views::SLOTS;
 
 /// The layers.
 #[derive(Clone, Debug)]
-pub struct Decoder {
+pub struct CellDecoder {
     norm: RmsNorm,
     dense1: Linear,
     dense2: Linear,
@@ -44,12 +46,9 @@ pub struct Decoder {
     out: Linear,
 }
 
-/// P, R, c, one after the other; their gradients likewise.
-pub type Folded<T> = AlignedVec<T>;
-
 /// What was decoded, and what the adjoint needs.
 #[derive(Clone, Debug, Default)]
-pub struct Decoded<T: Copy + Default> {
+pub struct CellWork<T: Copy + Default> {
     /// Logits; the adjoint expects their gradient here.
     pub logits: AlignedVec<T>,
     normed: AlignedVec<T>, // [rows, input]; its gradient in the adjoint
@@ -57,7 +56,7 @@ pub struct Decoded<T: Copy + Default> {
     act: AlignedVec<T>,    // [rows, hidden]; its gradient in the adjoint
 }
 
-impl Decoder {
+impl CellDecoder {
     /// Declares `decoder/block` and `decoder/out`.
     pub fn new(layout: &mut ParamLayout, input: usize, hidden: usize) -> Self {
         Self {
@@ -69,14 +68,6 @@ impl Decoder {
         }
     }
 
-    /// Starting values.
-    pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
-        self.norm.init(params);
-        for layer in [&self.dense1, &self.dense2, &self.skip, &self.out] {
-            layer.init(params, stream);
-        }
-    }
-
     fn input(&self) -> usize {
         self.dense1.input()
     }
@@ -84,14 +75,32 @@ impl Decoder {
     fn hidden(&self) -> usize {
         self.dense1.output()
     }
+}
 
-    /// Numbers of P, R and c together.
-    pub fn folded_len(&self) -> usize {
-        (self.hidden() + self.input() + 1) * CLASSES
+impl Decoder for CellDecoder {
+    /// P, R, c, one after the other.
+    type Prepared<T: Real> = AlignedVec<T>;
+    type Table<T: Real> = ();
+    type Work<T: Real> = CellWork<T>;
+
+    fn outputs(&self) -> usize {
+        SLOTS * CLASSES
     }
 
-    /// P, R and c.
-    pub fn fold<T: Real>(&self, params: &[T], folded: &mut [T]) {
+    fn rows_at_once(&self) -> usize {
+        // Two boards: their hidden layers just fit the cache.
+        54
+    }
+
+    fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
+        self.norm.init(params);
+        for layer in [&self.dense1, &self.dense2, &self.skip, &self.out] {
+            layer.init(params, stream);
+        }
+    }
+
+    fn prepare<T: Real>(&self, params: &[T], folded: &mut AlignedVec<T>) {
+        folded.ensure(self.prepared_grad_len());
         let (h, i) = (self.hidden(), self.input());
         let w_out = Mat::new(&params[self.out.weight()], h, CLASSES);
         let (p, rest) = folded.split_at_mut(h * CLASSES);
@@ -104,8 +113,11 @@ impl Decoder {
         }
     }
 
-    /// Adjoint of [`fold`](Self::fold): adds to `d_params`.
-    pub fn fold_vjp<T: Real>(&self, params: &[T], d_folded: &[T], d_params: &mut [T]) {
+    fn prepared_grad_len(&self) -> usize {
+        (self.hidden() + self.input() + 1) * CLASSES
+    }
+
+    fn prepare_vjp<T: Real>(&self, params: &[T], d_folded: &[T], d_params: &mut [T]) {
         let (h, i) = (self.hidden(), self.input());
         let w_out = Mat::new(&params[self.out.weight()], h, CLASSES).t();
         let (d_p, rest) = d_folded.split_at(h * CLASSES);
@@ -127,16 +139,23 @@ impl Decoder {
         d_params[bias(&self.out)].iter_mut().zip(d_c).for_each(|(d, &c)| *d += c);
     }
 
-    /// Decodes states into `d.logits`. Saves: the rest of `d`.
-    pub fn forward<T: Real>(&self, params: &[T], folded: &[T], x: &[T], d: &mut Decoded<T>) {
+    fn forward<T: Real>(
+        &self,
+        params: &[T],
+        folded: &AlignedVec<T>,
+        _table: &(),
+        _index: &[u32],
+        x: &[T],
+        w: &mut CellWork<T>,
+    ) {
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
-        d.logits.ensure(rows * CLASSES);
-        d.normed.ensure(rows * i);
-        d.slope.ensure(rows * h);
-        d.act.ensure(rows * h);
-        let (normed, slope) = (&mut d.normed[..rows * i], &mut d.slope[..rows * h]);
-        let (act, logits) = (&mut d.act[..rows * h], &mut d.logits[..rows * CLASSES]);
+        w.logits.ensure(rows * CLASSES);
+        w.normed.ensure(rows * i);
+        w.slope.ensure(rows * h);
+        w.act.ensure(rows * h);
+        let (normed, slope) = (&mut w.normed[..rows * i], &mut w.slope[..rows * h]);
+        let (act, logits) = (&mut w.act[..rows * h], &mut w.logits[..rows * CLASSES]);
         self.norm.forward(params, x, normed);
         self.dense1.forward(params, normed, slope);
         gelu_keeping_slope(slope, act);
@@ -147,38 +166,40 @@ impl Decoder {
         gemm(logits, Mat::new(x, rows, i), Mat::new(r, i, CLASSES), T::ONE, T::ONE);
     }
 
-    /// Adjoint of [`forward`](Self::forward), the gradient of the logits being in `d.logits`: adds to `d_x`,
-    /// `d_folded` and `d_params`.
-    pub fn vjp<T: Real>(
+    fn outputs_of<'w, T: Real>(&self, work: &'w mut CellWork<T>, rows: usize) -> &'w mut [T] {
+        &mut work.logits[..rows * SLOTS * CLASSES]
+    }
+
+    fn vjp<T: Real>(
         &self,
         params: &[T],
-        folded: &[T],
+        folded: &AlignedVec<T>,
+        _table: &(),
+        _index: &[u32],
         x: &[T],
-        d: &mut Decoded<T>,
-        d_x: &mut [T],
-        d_folded: &mut [T],
-        d_params: &mut [T],
+        w: &mut CellWork<T>,
+        grad: DecoderGrad<'_, T>,
     ) {
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
-        let (act, slope) = (&mut d.act[..rows * h], &d.slope[..rows * h]);
-        let d_logits = Mat::new(&d.logits, rows, CLASSES);
-        let (d_p, rest) = d_folded.split_at_mut(h * CLASSES);
+        let (act, slope) = (&mut w.act[..rows * h], &w.slope[..rows * h]);
+        let d_logits = Mat::new(&w.logits, rows, CLASSES);
+        let (d_p, rest) = grad.prepared.split_at_mut(h * CLASSES);
         let (d_r, d_c) = rest.split_at_mut(i * CLASSES);
         gemm(d_p, Mat::new(act, rows, h).t(), d_logits, T::ONE, T::ONE);
         gemm(d_r, Mat::new(x, rows, i).t(), d_logits, T::ONE, T::ONE);
-        for row in d.logits[..rows * CLASSES].chunks_exact(CLASSES) {
+        for row in w.logits[..rows * CLASSES].chunks_exact(CLASSES) {
             d_c.iter_mut().zip(row).for_each(|(d, &r)| *d += r);
         }
         let (p, rest) = folded.split_at(h * CLASSES);
-        gemm(d_x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
+        gemm(grad.x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
         // The activation is no longer needed: its buffer takes its gradient, then that before the gelu.
         gemm(act, d_logits, Mat::new(p, h, CLASSES).t(), T::ONE, T::ZERO);
         multiply(act, slope);
-        let normed = &mut d.normed[..rows * i];
-        self.dense1.vjp_weights(normed, act, d_params);
+        let normed = &mut w.normed[..rows * i];
+        self.dense1.vjp_weights(normed, act, grad.params);
         self.dense1.vjp_input(params, act, normed);
-        self.norm.vjp(params, x, normed, Some(d_x), d_params);
+        self.norm.vjp(params, x, normed, Some(grad.x), grad.params);
     }
 }
 
