@@ -132,7 +132,6 @@ impl MnistModel {
 
     /// Reads the last x of a solve into `sample.logits`.
     pub fn decode<T: Real>(&self, params: &[T], board: &Board, sample: &mut Sample<T>) {
-        let n = board.sheaf.state_len();
         let logits = &mut sample.logits[..board.sheaf.agents() * self.classes()];
         self.decoder.forward(params, sample.ws.x(), logits);
     }
