@@ -10,6 +10,7 @@ pub mod activation;
 pub mod aligned;
 pub mod cliques;
 pub mod diagonal_prox;
+pub mod diagonal_sweep;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;

@@ -175,7 +175,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         let samples = self.problem.op.samples();
         let first = (0..samples).map(|b| self.span(b).start).min().unwrap_or(0);
         let ran = self.ws.tape.ran.unwrap_or(0);
-        let (mut in_force, mut clear) = (T::ZERO, true);
+        let mut clear = true;
         for k in (first..ran).rev() {
             let Workspace { tape, work, back, .. } = &mut *self.ws;
             // After iteration k the duals were rescaled when the penalty moved.
@@ -183,9 +183,8 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
             if next != factor {
                 back.d_u[..tape.states].iter_mut().for_each(|d| *d *= factor / next);
             }
-            if factor != in_force {
+            if work.factor != Some(factor) {
                 self.problem.set_factor(factor, work)?;
-                in_force = factor;
             }
             for b in 0..samples {
                 self.enter_or_leave(k, b);
@@ -294,7 +293,9 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         let (n, samples) = (self.problem.op.state_len(), self.problem.op.samples());
         let half = self.ws.tape.x_only && self.ws.tape.ran == Some(ran);
         let factor = self.ws.tape.factor[self.ws.tape.row(ran - 1)];
-        self.problem.set_factor(factor, &mut self.ws.work)?;
+        if self.ws.work.factor != Some(factor) {
+            self.problem.set_factor(factor, &mut self.ws.work)?;
+        }
         let back = &mut self.ws.back;
         for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
             d.fill(T::ZERO);

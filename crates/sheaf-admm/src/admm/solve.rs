@@ -155,6 +155,7 @@ impl<T: Real> Problem<'_, T> {
 
     /// Sets the penalty in force to `factor` times the given one and prepares both updates for it.
     pub(super) fn set_factor(&self, factor: T, work: &mut Work<T>) -> Result<()> {
+        work.factor = None;
         match self.rho {
             Penalty::Scalar(rho) => work.rho[0] = factor * rho,
             Penalty::PerAgent(rho) => {
@@ -164,7 +165,9 @@ impl<T: Real> Problem<'_, T> {
         }
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
-        self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)
+        self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
+        work.factor = Some(factor);
+        Ok(())
     }
 
     fn show(

@@ -66,11 +66,14 @@ impl<T: Real> Problem<'_, T> {
         let (d_z, d_z_in) = (&mut back.d_z[..n], &mut back.d_z_in[..n]);
         let (d_u, d_u_in) = (&mut back.d_u[..n], &mut back.d_u_in[..n]);
         let (d_w, d_x, w) = (&mut back.d_w[..n], d_x.unwrap_or(&back.d_x[..n]), &mut work.w[..n]);
-        d_z_in.fill(T::ZERO);
-        d_u_in.fill(T::ZERO);
+        let mut fresh = true;
         if tape.x_only && tape.ran == Some(k + 1) {
             d_w.fill(T::ZERO);
         } else {
+            if self.z_update.reads_previous() {
+                d_z_in.fill(T::ZERO);
+                fresh = false;
+            }
             // u' = w − z'
             reverse_dual(tape.x(k), tape.z(k), tape.u(k), self.relax, w, d_u, d_w, d_z);
             // z' = consensus(w, z)
@@ -96,7 +99,7 @@ impl<T: Real> Problem<'_, T> {
         }
         // x = prox(z − u), w = x̃ + u
         let d_rho = &mut back.d_rho[..all.grad_len(self.op.agents())];
-        self.objective.vjp_fused(
+        self.objective.vjp_fused_into(
             self.offsets(&work.offsets),
             &all,
             tape.z(k),
@@ -106,6 +109,7 @@ impl<T: Real> Problem<'_, T> {
             d_x,
             d_w,
             d_z_in,
+            fresh,
             d_u_in,
             d_rho,
             grads.objective,

@@ -40,7 +40,9 @@ pub(super) struct Work<T: Copy + Default> {
     pub rho: AlignedVec<T>,       // [1] or [samples, agents], the penalty in force
     pub x_scratch: AlignedVec<T>, // the objective's
     pub z_scratch: AlignedVec<T>, // the consensus solver's
-    pub offsets: Vec<usize>,      // [samples·agents + 1] of a batch, empty for one sample
+    /// What the penalty is multiplied by, if both updates are prepared for it.
+    pub factor: Option<T>,
+    pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
 }
 
 /// What the reverse sweep needs.
@@ -74,6 +76,7 @@ impl<T: Real> Workspace<T> {
             self.tape.ran = None;
         }
         let work = &mut self.work;
+        work.factor = None;
         work.w.ensure(n);
         work.rho.ensure(rho);
         problem.fill_offsets(&mut work.offsets);

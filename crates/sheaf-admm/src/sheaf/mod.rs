@@ -23,6 +23,7 @@ mod operator;
 mod packed;
 mod shared;
 mod stack;
+mod update_parts;
 mod updates;
 
 pub(crate) use bands::{Given, Made};

@@ -22,15 +22,16 @@
 //! Agents are those of all samples, sample after sample.
 
 use super::stack::{SharedStack, SharedStackGrad};
+use super::update_parts::{Update, restore_slots, transpose_slots};
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::gemm::{Mat, gemm, gemm_strided};
-use sheaf_kernels::thin::{block_axpy, block_dot, thin_axpy, thin_dot};
+use sheaf_kernels::thin::{thin_axpy, thin_dot};
 use sheaf_kernels::vector::axpy;
 
 /// Coefficients that a product holds on the stack; more columns go in several rounds.
-const ROOM: usize = 64;
+pub(super) const ROOM: usize = 64;
 
 /// Sizes of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -337,67 +338,6 @@ impl<T: Real> AgentUpdatesGrad<T> {
     }
 }
 
-/// The factors of one agent, or of some of its slots.
-struct Update<'a, T> {
-    dims: UpdateDims,
-    a: &'a [T], // [q, d_e]
-    b: &'a [T], // [q, d_v]
-    h: &'a [T], // [q, m]
-}
-
-/// The factors of consecutive slots of one agent: as many as [`ROOM`] holds.
-struct Part<'a, T> {
-    dims: UpdateDims,
-    start: usize, // of the first slot within a projection
-    a: &'a [T],
-    b: &'a [T],
-    h: &'a [T],
-}
-
-impl<'a, T: Real> Update<'a, T> {
-    /// All slots, in parts.
-    #[inline]
-    fn parts(self) -> impl Iterator<Item = Part<'a, T>> {
-        let UpdateDims { slots, d_v, d_e, rank } = self.dims;
-        let (each, m) = ((ROOM / rank).max(1), slots * d_e);
-        (0..slots).step_by(each).map(move |slot| {
-            let own = slot * rank..(slot + each).min(slots) * rank;
-            let cut = |v: &'a [T], width: usize| &v[own.start * width..own.end * width];
-            let (a, b, h) = (cut(self.a, d_e), cut(self.b, d_v), cut(self.h, m));
-            Part { dims: self.dims, start: slot * d_e, a, b, h }
-        })
-    }
-
-    /// The part of a projection that column l touches.
-    #[inline]
-    fn slot<'r>(&self, l: usize, row: &'r [T]) -> &'r [T] {
-        &row[l / self.dims.rank * self.dims.d_e..][..self.dims.d_e]
-    }
-
-    /// out = Aᵀ row.
-    fn dot_a(&self, row: &[T], out: &mut [T]) {
-        block_dot(self.a, self.dims.rank, self.dims.d_e, row, out);
-    }
-}
-
-impl<T: Real> Part<'_, T> {
-    fn q(&self) -> usize {
-        self.a.len() / self.dims.d_e
-    }
-
-    /// out = Aᵀ row.
-    #[inline]
-    fn dot_a(&self, row: &[T], out: &mut [T]) {
-        block_dot(self.a, self.dims.rank, self.dims.d_e, &row[self.start..], out);
-    }
-
-    /// row += A coefs.
-    #[inline]
-    fn add_a(&self, coefs: &[T], row: &mut [T]) {
-        block_axpy(self.a, self.dims.rank, self.dims.d_e, coefs, &mut row[self.start..]);
-    }
-}
-
 fn check_dims<T: Real>(stack: &SharedStack<T>, dims: UpdateDims) -> Result<()> {
     if dims.rank == 0 || dims.rank > ROOM {
         let expected = format!("1 to {ROOM}");
@@ -405,26 +345,4 @@ fn check_dims<T: Real>(stack: &SharedStack<T>, dims: UpdateDims) -> Result<()> {
     }
     check_len("rows of the shared stack", dims.m(), stack.m())?;
     check_len("columns of the shared stack", dims.d_v, stack.d_v())
-}
-
-/// `[slots, len, rank]` → `[slots·rank, len]`, scaled.
-fn transpose_slots<T: Real>(from: &[T], len: usize, rank: usize, scale: T, to: &mut [T]) {
-    for (from, to) in from.chunks_exact(len * rank).zip(to.chunks_exact_mut(len * rank)) {
-        for (k, to) in to.chunks_exact_mut(len).enumerate() {
-            for (to, from) in to.iter_mut().zip(from.chunks_exact(rank)) {
-                *to = scale * from[k];
-            }
-        }
-    }
-}
-
-/// The adjoint of [`transpose_slots`], overwriting.
-fn restore_slots<T: Real>(from: &[T], len: usize, rank: usize, scale: T, to: &mut [T]) {
-    for (from, to) in from.chunks_exact(len * rank).zip(to.chunks_exact_mut(len * rank)) {
-        for (k, from) in from.chunks_exact(len).enumerate() {
-            for (&from, to) in from.iter().zip(to.chunks_exact_mut(rank)) {
-                to[k] = scale * from;
-            }
-        }
-    }
 }

@@ -29,6 +29,7 @@ use super::penalty::Penalty;
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::diagonal_prox::{self as kernels, CoefVjp, Coefs, Fused, FusedVjp, Prox, ProxVjp, RhoVjp};
+use sheaf_kernels::diagonal_sweep::{Sweep, SweepVjp, sweep, sweep_vjp};
 
 /// The parameters of the diagonal family.
 #[derive(Clone, Copy, Debug)]
@@ -111,15 +112,30 @@ impl<'a, T: Real> Diagonal<'a, T> {
         let mut arrays = scratch.chunks_exact_mut(n.max(1));
         let mut next = || arrays.next().unwrap_or_default();
         let (inv_a, gain, shift, kappa, lo, hi) = (next(), next(), next(), next(), next(), next());
-        for agent in 0..agents.count() {
-            let rho = rho.of(agent);
-            for i in agents.range(agent) {
-                inv_a[i] = T::ONE / (self.diag[i] + self.l2.map_or(T::ZERO, |l| l.at(i)) + rho);
-                gain[i] = rho * inv_a[i];
-                shift[i] = self.q[i] * inv_a[i];
-                kappa[i] = self.l1.map_or(T::ZERO, |l| l.at(i)) * inv_a[i];
-                lo[i] = self.lo.map_or(-T::INFINITY, |b| b.at(i));
-                hi[i] = self.hi.map_or(T::INFINITY, |b| b.at(i));
+        match (*rho, self.l2) {
+            (Penalty::Scalar(rho), None) => {
+                sheaf_kernels::tile_prox::prepare(self.diag, self.q, rho, inv_a, gain, shift);
+            }
+            _ => {
+                for agent in 0..agents.count() {
+                    let rho = rho.of(agent);
+                    for i in agents.range(agent) {
+                        inv_a[i] = T::ONE / (self.diag[i] + self.l2.map_or(T::ZERO, |l| l.at(i)) + rho);
+                        gain[i] = rho * inv_a[i];
+                        shift[i] = self.q[i] * inv_a[i];
+                    }
+                }
+            }
+        }
+        match self.l1 {
+            None => kappa.fill(T::ZERO),
+            Some(l1) => (0..n).for_each(|i| kappa[i] = l1.at(i) * inv_a[i]),
+        }
+        for (to, bound, none) in [(lo, self.lo, -T::INFINITY), (hi, self.hi, T::INFINITY)] {
+            match bound {
+                None => to.fill(none),
+                Some(Coefficient::Scalar(bound)) => to.fill(bound),
+                Some(Coefficient::PerCoordinate(bounds)) => to.copy_from_slice(bounds),
             }
         }
         match inv_a.iter().position(|&inv| !(inv > T::ZERO && inv.is_finite())) {
@@ -171,8 +187,73 @@ impl<'a, T: Real> Diagonal<'a, T> {
         scratch: &mut [T],
     ) {
         let coefs = Coefs::new(scratch, agents.width());
+        if let Some((lo, hi)) = self.plain_box() {
+            let Coefs { gain, shift, .. } = coefs;
+            return sweep(Sweep { gain, shift, lo, hi, z, u, relax, x, w });
+        }
         let soft = self.l1.is_some();
         kernels::fused(Fused { coefs, soft, z, u, relax, x, w });
+    }
+
+    /// The box, where it is the same for all coordinates and there is no l1 term.
+    fn plain_box(&self) -> Option<(T, T)> {
+        let bound = |bound: Option<Coefficient<'_, T>>, none: T| match bound {
+            None => Some(none),
+            Some(Coefficient::Scalar(bound)) => Some(bound),
+            Some(Coefficient::PerCoordinate(_)) => None,
+        };
+        let both = bound(self.lo, -T::INFINITY).zip(bound(self.hi, T::INFINITY));
+        both.filter(|_| self.l1.is_none())
+    }
+
+    /// The reverse of [`Self::prox_fused`] in one pass, where that suffices; says whether it did. `d_u` is overwritten,
+    /// and so is `d_z` where it is fresh.
+    pub(super) fn vjp_sweep(
+        &self,
+        agents: Agents<'_>,
+        rho: &Penalty<'_, T>,
+        z: &[T],
+        u: &[T],
+        relax: T,
+        x: &[T],
+        d_x: &[T],
+        d_w: &[T],
+        d_z: &mut [T],
+        fresh: bool,
+        d_u: &mut [T],
+        d_rho: &mut [T],
+        grad: &mut DiagonalGrad<'_, T>,
+        scratch: &[T],
+    ) -> bool {
+        let n = agents.width();
+        let DiagonalGrad { diag: Some(d_diag), q: Some(d_q), l1: _, l2: None, lo: None, hi: None } = grad
+        else {
+            return false;
+        };
+        let (Some((lo, hi)), Penalty::Scalar(_)) = (self.plain_box(), rho) else { return false };
+        if d_diag.len() != n || d_q.len() != n {
+            return false;
+        }
+        let (Coefs { inv_a, gain, .. }, d_rho) = (Coefs::new(scratch, n), &mut d_rho[0]);
+        sweep_vjp(SweepVjp {
+            inv_a,
+            gain,
+            lo,
+            hi,
+            z,
+            u,
+            relax,
+            x,
+            d_x,
+            d_w,
+            d_z,
+            fresh,
+            d_u,
+            d_diag,
+            d_q,
+            d_rho,
+        });
+        true
     }
 
     /// The reverse of [`Self::prox_fused`]; `spare` holds 2 · [Σ d_i].

@@ -103,4 +103,37 @@ impl<T: Real> Objective<'_, T> {
         }
         Ok(())
     }
+
+    /// As [`Self::vjp_fused`], but `d_u` is overwritten, and so is `d_z` where it is fresh.
+    pub(crate) fn vjp_fused_into(
+        &self,
+        offsets: &[usize],
+        rho: &Penalty<'_, T>,
+        z: &[T],
+        u: &[T],
+        relax: T,
+        x: &[T],
+        d_x: &[T],
+        d_w: &[T],
+        d_z: &mut [T],
+        fresh: bool,
+        d_u: &mut [T],
+        d_rho: &mut [T], // [1] or [agents]
+        grad: &mut ObjectiveGrad<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        if let (Self::Diagonal(f), ObjectiveGrad::Diagonal(g)) = (self, &mut *grad) {
+            let agents = self.check(offsets, rho, scratch)?;
+            let states = [z.len(), u.len(), x.len(), d_x.len(), d_w.len(), d_z.len(), d_u.len()];
+            let fit = states.iter().all(|&len| len == agents.width());
+            if fit && f.vjp_sweep(agents, rho, z, u, relax, x, d_x, d_w, d_z, fresh, d_u, d_rho, g, scratch) {
+                return Ok(());
+            }
+        }
+        d_u.fill(T::ZERO);
+        if fresh {
+            d_z.fill(T::ZERO);
+        }
+        self.vjp_fused(offsets, rho, z, u, relax, x, d_x, d_w, d_z, d_u, d_rho, grad, scratch)
+    }
 }

@@ -22,6 +22,8 @@ mod cg_adjoint;
 mod cg_ends;
 mod cg_steps;
 mod cg_work;
+mod checks;
+mod cut;
 mod descend;
 mod descent;
 mod edge_cg;
@@ -31,10 +33,12 @@ mod edge_system;
 mod exact;
 mod exact_plan;
 mod gram;
+mod gram_adjoint;
 mod gram_work;
 mod node_slope;
 mod orthonormal;
 mod potential;
+mod report;
 mod step_size;
 mod stop;
 mod weights;
@@ -46,15 +50,17 @@ pub use exact::Exact;
 pub use gram::Gram;
 pub use orthonormal::Orthonormal;
 pub use potential::{EdgePotential, Potential};
+pub use report::{InnerReport, InnerTotals};
 pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
 
 use crate::error::check_len;
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
-use crate::{Error, ErrorKind, Real, Result};
+use crate::{Real, Result};
+use checks::{check_grad, check_scratch};
+use cut::Cut;
 use gram_work::room;
-use std::ops::Range;
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,34 +72,6 @@ pub enum Agreement<T> {
         /// The price of disagreement.
         gamma: T,
     },
-}
-
-/// How an inner solve ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct InnerReport {
-    /// Steps that ran.
-    pub steps: usize,
-    /// Whether the tolerance was met (always true for a fixed number of steps and for exact solves).
-    pub converged: bool,
-}
-
-/// How the inner solves of a whole solve ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InnerTotals {
-    /// Inner solves, one a sample and iteration.
-    pub solves: usize,
-    /// Steps of all of them.
-    pub steps: usize,
-    /// Solves that ended before their tolerance was met.
-    pub missed: usize,
-}
-
-impl InnerTotals {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.solves += other.solves;
-        self.steps += other.steps;
-        self.missed += other.missed;
-    }
 }
 
 /// Where a consensus step adds its gradients.
@@ -150,6 +128,11 @@ impl<T: Real> ZUpdate<T> {
             Self::Orthonormal(_) => gram::one_penalty("orthonormal consensus", rho).map(|_| ()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether gradients may reach the previous z: if not, `vjp` leaves `d_z_prev` alone.
+    pub(crate) fn reads_previous(&self) -> bool {
+        !matches!(self, Self::Gram(_) | Self::Orthonormal(_))
     }
 
     /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
@@ -407,59 +390,4 @@ impl<T: Real> ZUpdate<T> {
         }
         Ok(())
     }
-}
-
-/// Where the numbers of a sample lie in vectors of a batch.
-struct Cut {
-    states: usize,
-    carry: usize,
-    kept: usize,
-    /// Numbers of scratch of each sample, where it is not shared.
-    scratch: Option<usize>,
-}
-
-impl Cut {
-    fn new<T: Real>(solver: &ZUpdate<T>, op: &SheafOp<'_, T>, carry: usize, kept: usize) -> Self {
-        let samples = op.samples();
-        let own = matches!(solver, ZUpdate::Exact(_)) && samples > 1;
-        let scratch = own.then(|| solver.scratch_each(op));
-        Self { states: op.sheaf().state_len(), carry: carry / samples, kept: kept / samples, scratch }
-    }
-
-    fn states(&self, b: usize) -> Range<usize> {
-        b * self.states..(b + 1) * self.states
-    }
-
-    fn carry(&self, b: usize) -> Range<usize> {
-        b * self.carry..(b + 1) * self.carry
-    }
-
-    fn kept(&self, b: usize) -> Range<usize> {
-        b * self.kept..(b + 1) * self.kept
-    }
-
-    fn scratch<'s, T>(&self, b: usize, scratch: &'s mut [T]) -> &'s mut [T] {
-        match self.scratch {
-            Some(each) => &mut scratch[b * each..][..each],
-            None => scratch,
-        }
-    }
-}
-
-fn check_grad<T: Real>(
-    op: &SheafOp<'_, T>,
-    rho: &Penalty<'_, T>,
-    grad: &ConsensusGrad<'_, '_, T>,
-) -> Result<()> {
-    check_len("gradient of rho", rho.grad_len(op.sheaf().agents()), grad.rho.len())?;
-    grad.maps.validate(op.sheaf(), op.maps())
-}
-
-fn check_scratch(needed: usize, got: usize) -> Result<()> {
-    if got >= needed {
-        return Ok(());
-    }
-    let expected = format!("at least {needed} numbers");
-    Err(Error::new(ErrorKind::Shape, "z-update scratch", expected, got)
-        .hint("size it with ZUpdate::scratch_len"))
 }

@@ -1,0 +1,229 @@
+//! The diagonal prox of most problems, one pass forward and one backward: no l1 term, a box that is the same for all
+//! coordinates, one penalty. The results are the bits of [`diagonal_prox`](super::diagonal_prox), with half the memory
+//! touched.
+//!
+//! ```text
+//! x = min(max(gain·(z − u) − shift, lo), hi)        w = relax·x + (1 − relax)·z + u
+//! ```
+//!
+//! Backwards, with g = d_x + relax·d_w and h = g/a where x is off its bounds, else 0:
+//!
+//! ```text
+//! d_z += (1 − relax)·d_w + ρh      d_u = d_w − ρh      d_q −= h      d_D −= hx      d_ρ += Σ h(z − u − x)
+//! ```
+//!
+//! No multiply-add is fused, so every instruction set gives the same bits.
+
+use super::reduce::fold;
+use super::simd::kernel;
+use crate::Real;
+
+const LANES: usize = 16;
+
+/// One x-update with the sums around it.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct Sweep<'a, T> {
+    pub gain: &'a [T],
+    pub shift: &'a [T],
+    pub lo: T,
+    pub hi: T,
+    pub z: &'a [T],
+    pub u: &'a [T],
+    pub relax: T,
+    pub x: &'a mut [T],
+    pub w: &'a mut [T],
+}
+
+#[inline(always)]
+fn sweep_body<T: Real, const FMA: bool>(k: Sweep<'_, T>) {
+    let n = k.x.len();
+    let (gain, shift, z, u) = (&k.gain[..n], &k.shift[..n], &k.z[..n], &k.u[..n]);
+    let (w, lo, hi) = (&mut k.w[..n], k.lo, k.hi);
+    let (on, off) = (k.relax, T::ONE - k.relax);
+    for i in 0..n {
+        let t = gain[i] * (z[i] - u[i]) - shift[i];
+        // Not `max`: a NaN must come out as a NaN.
+        let t = if lo > t { lo } else { t };
+        let x = if hi < t { hi } else { t };
+        k.x[i] = x;
+        w[i] = (on * x + off * z[i]) + u[i];
+    }
+}
+
+kernel! {
+    /// Runs [`Sweep`].
+    pub fn sweep, sweep_at<T>(k: Sweep<'_, T>) = sweep_body;
+}
+
+/// The reverse of [`Sweep`], with the gradients of all it depends on.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct SweepVjp<'a, T> {
+    pub inv_a: &'a [T],
+    pub gain: &'a [T],
+    pub lo: T,
+    pub hi: T,
+    pub z: &'a [T],
+    pub u: &'a [T],
+    pub relax: T,
+    pub x: &'a [T],
+    pub d_x: &'a [T],
+    pub d_w: &'a [T],
+    /// Added to, or overwritten where it is fresh.
+    pub d_z: &'a mut [T],
+    pub fresh: bool,
+    /// Overwritten.
+    pub d_u: &'a mut [T],
+    /// Added to.
+    pub d_diag: &'a mut [T],
+    /// Added to.
+    pub d_q: &'a mut [T],
+    /// Added to.
+    pub d_rho: &'a mut T,
+}
+
+#[inline(always)]
+fn sweep_vjp_loop<T: Real, const FRESH: bool>(k: SweepVjp<'_, T>) {
+    let n = k.x.len();
+    let (inv_a, gain, z, u, x) = (&k.inv_a[..n], &k.gain[..n], &k.z[..n], &k.u[..n], &k.x[..n]);
+    let (d_x, d_w) = (&k.d_x[..n], &k.d_w[..n]);
+    let (d_z, d_u) = (&mut k.d_z[..n], &mut k.d_u[..n]);
+    let (d_diag, d_q) = (&mut k.d_diag[..n], &mut k.d_q[..n]);
+    let (on, off, lo, hi) = (k.relax, T::ONE - k.relax, k.lo, k.hi);
+    let mut sums = [T::ZERO; LANES];
+    let mut from = 0;
+    while from < n {
+        let len = (n - from).min(LANES);
+        let mut one = |l: usize| {
+            let i = from + l;
+            let total = d_x[i] + on * d_w[i];
+            let free = !((x[i] <= lo) | (x[i] >= hi));
+            let through = if free { total } else { T::ZERO };
+            let (d_v, h) = (through * gain[i], through * inv_a[i]);
+            let back = off * d_w[i] + d_v;
+            d_z[i] = if FRESH { back } else { d_z[i] + back };
+            d_u[i] = d_w[i] - d_v;
+            d_q[i] += -h;
+            d_diag[i] += -h * x[i];
+            sums[l] += h * ((z[i] - u[i]) - x[i]);
+        };
+        // A known length for all but the last.
+        if len == LANES {
+            (0..LANES).for_each(&mut one)
+        } else {
+            (0..len).for_each(&mut one)
+        }
+        from += LANES;
+    }
+    *k.d_rho += fold(sums);
+}
+
+#[inline(always)]
+fn sweep_vjp_body<T: Real, const FMA: bool>(k: SweepVjp<'_, T>) {
+    if k.fresh { sweep_vjp_loop::<T, true>(k) } else { sweep_vjp_loop::<T, false>(k) }
+}
+
+kernel! {
+    /// Runs [`SweepVjp`].
+    pub fn sweep_vjp, sweep_vjp_at<T>(k: SweepVjp<'_, T>) = sweep_vjp_body;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::diagonal_prox::{self, CoefVjp, Coefs, Fused, FusedVjp, RhoVjp};
+    use super::super::simd::Level;
+    use super::*;
+    use sheaf_testkit::TestRng;
+
+    #[test]
+    fn every_level_gives_the_bits_of_the_general_prox() {
+        for (n, lo, hi) in
+            [(83, -0.5f32, 0.7f32), (16, 0.0, f32::INFINITY), (5, f32::NEG_INFINITY, f32::INFINITY)]
+        {
+            let mut stream = TestRng::new(1);
+            let mut draw = |low: f32, high: f32| -> Vec<f32> {
+                (0..n).map(|_| low + (high - low) * stream.uniform() as f32).collect()
+            };
+            let (inv_a, gain, shift) = (draw(0.3, 1.0), draw(0.2, 0.9), draw(-1.0, 1.0));
+            let (los, his) = (vec![lo; n], vec![hi; n]);
+            let coefs = Coefs { inv_a: &inv_a, gain: &gain, shift: &shift, kappa: &los, lo: &los, hi: &his };
+            let (z, u, relax) = (&draw(-4.0, 4.0)[..], &draw(-1.0, 1.0)[..], 1.6);
+            let (d_x, d_w) = (&draw(-1.0, 1.0)[..], &draw(-1.0, 1.0)[..]);
+            let [mut x, mut w, mut d_z, mut d_u, mut v, mut g, mut h, mut d_diag, mut d_q] =
+                [(); 9].map(|()| vec![0.0; n]);
+            let soft = false;
+            diagonal_prox::fused(Fused { coefs, soft, z, u, relax, x: &mut x, w: &mut w });
+            diagonal_prox::fused_vjp(FusedVjp {
+                coefs,
+                soft,
+                z,
+                u,
+                relax,
+                x: &x,
+                d_x,
+                d_w,
+                d_z: &mut d_z,
+                d_u: &mut d_u,
+                v: &mut v,
+                g: &mut g,
+                h: &mut h,
+            });
+            let mut d_rho = [0.5];
+            diagonal_prox::rho_vjp(RhoVjp { runs: &[0, n], v: &v, x: &x, h: &h, d_rho: &mut d_rho });
+            let (diag, q) = (Some(&mut d_diag[..]), Some(&mut d_q[..]));
+            let (d_l1, d_l2, d_lo, d_hi) = (None, None, None, None);
+            let d_x_of = &g;
+            diagonal_prox::coef_vjp(CoefVjp {
+                coefs,
+                x: &x,
+                d_x: d_x_of,
+                h: &h,
+                d_diag: diag,
+                d_q: q,
+                d_l1,
+                d_l2,
+                d_lo,
+                d_hi,
+            });
+            let want = [&x, &w, &d_z, &d_u, &d_diag, &d_q]
+                .map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+            for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+                for fresh in [true, false] {
+                    let [mut x, mut w, mut d_z, mut d_u, mut d_diag, mut d_q] =
+                        [(); 6].map(|()| vec![0.0; n]);
+                    sweep_at(
+                        level,
+                        Sweep { gain: &gain, shift: &shift, lo, hi, z, u, relax, x: &mut x, w: &mut w },
+                    );
+                    let mut sum = 0.5;
+                    sweep_vjp_at(
+                        level,
+                        SweepVjp {
+                            inv_a: &inv_a,
+                            gain: &gain,
+                            lo,
+                            hi,
+                            z,
+                            u,
+                            relax,
+                            x: &x,
+                            d_x,
+                            d_w,
+                            d_z: &mut d_z,
+                            fresh,
+                            d_u: &mut d_u,
+                            d_diag: &mut d_diag,
+                            d_q: &mut d_q,
+                            d_rho: &mut sum,
+                        },
+                    );
+                    let got = [&x, &w, &d_z, &d_u, &d_diag, &d_q]
+                        .map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+                    assert_eq!(got, want, "{n} numbers, {level:?}");
+                    assert_eq!(sum.to_bits(), d_rho[0].to_bits(), "{n} numbers, {level:?}");
+                }
+            }
+        }
+    }
+}
