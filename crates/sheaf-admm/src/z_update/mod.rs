@@ -6,7 +6,7 @@
 //! | soft | γ/2‖F z‖² + ½‖z − w‖²_ρ |
 //! | potential | γ·U(F z) + ½‖z − w‖²_ρ, U Huber or smoothed l1 |
 //!
-//! One solver a file; [`ZUpdate`] dispatches. Every solver brings
+//! One solver a folder; [`ZUpdate`] dispatches. Every solver brings
 //!
 //! * `scratch_len`, `carry_len`: memory for one sample; the carry is what a solver keeps from one ADMM iteration to
 //!   the next (edge-space multipliers, a product that need not be computed again), empty for most;
@@ -15,30 +15,21 @@
 //! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
 
 mod cg;
-mod cg_adjoint;
-mod cg_ends;
-mod cg_steps;
-mod cg_work;
-mod descend;
 mod descent;
-mod edge_cg;
-mod edge_space;
-mod edge_steps;
-mod edge_system;
+mod edge;
 mod exact;
-mod exact_plan;
-mod node_slope;
 mod potential;
-mod step_size;
 mod stop;
 mod weights;
 
 pub use cg::{Cg, CgStart, REFRESH};
 pub use descent::Descent;
-pub use edge_space::{EdgeMethod, EdgeSpace};
+pub use descent::step_size::{
+    check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp,
+};
+pub use edge::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
 pub use potential::{EdgePotential, Potential};
-pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
 
 use crate::error::check_len;

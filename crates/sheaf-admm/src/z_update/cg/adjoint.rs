@@ -1,6 +1,6 @@
 //! The reverse of a conjugate-gradient solve: replay it, keeping every step, then walk back.
 //!
-//! The equations stand at the head of [`cg`](super::cg). Every product of the solve becomes one pair (q̄, p) for the
+//! The equations stand at the head of [`cg`](super). Every product of the solve becomes one pair (q̄, p) for the
 //! maps, e(p) q̄ᵀ + e(q̄) pᵀ; the start contributes one more. Both halves lie side by side, so that the maps' gradient is
 //! touched twice in all:
 //!
@@ -22,18 +22,18 @@
 
 use std::ops::Range;
 
-use super::cg::{Cg, System};
-use super::cg_steps::{Layout, Steps};
-use super::cg_work::Work;
-use super::{Agreement, ConsensusGrad, InnerReport};
+use super::steps::{Layout, Steps};
+use super::work::Work;
+use super::{Cg, System};
 use crate::sheaf::{Given, MapsGrad, SheafOp, pad};
 use crate::x_update::Penalty;
+use crate::z_update::{Agreement, ConsensusGrad, InnerReport};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{add, add_dot, axpy, cg_back, cg_back_update, dot, scale_into};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         // A limit of steps of any size is allowed: only the adjoint needs memory for it.
         let fixed = pad(self.forward_scratch_len(op)) + 6 * n;
@@ -42,7 +42,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
-    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(crate) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         self.layout(op).len()
     }
 
@@ -52,7 +52,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`.
-    pub(super) fn forward_keeping(
+    pub(crate) fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -74,7 +74,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward), which it replays.
-    pub(super) fn vjp(
+    pub(crate) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -92,7 +92,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
-    pub(super) fn vjp_kept(
+    pub(crate) fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -143,7 +143,7 @@ impl<T: Real> Cg<T> {
     }
 
     /// Adds what the adjoints of many solves left in `kept`, one [`kept_len`](Self::kept_len) after the other.
-    pub(super) fn add_deferred(
+    pub(crate) fn add_deferred(
         &self,
         op: &SheafOp<'_, T>,
         kept: &mut [T], // [solves, kept_len(op)]

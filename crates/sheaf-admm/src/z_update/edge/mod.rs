@@ -29,10 +29,11 @@
 //! Edge space pays when edges have fewer dimensions than states. The hard system is singular where rows of F depend on
 //! each other; F w lies in its range, so the iterations converge all the same.
 
-use super::descend::Rule;
-use super::edge_cg::EdgeCg;
-use super::edge_steps::EdgeSteps;
-use super::edge_system::EdgeSystem;
+mod cg;
+mod steps;
+mod system;
+
+use super::descent::rule::Rule;
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport, Stop};
 use crate::error::check_positive;
@@ -40,7 +41,10 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use cg::EdgeCg;
 use sheaf_kernels::vector::{add, axpy, dot};
+use steps::EdgeSteps;
+use system::EdgeSystem;
 
 /// How the edge-space system is solved.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,15 +24,20 @@
 //! and A receives the pair (q̄, p): dF += γ (e(p) q̄ᵀ + e(q̄) pᵀ), dγ += q̄·Lp, dshift += q̄·p. All pairs of a solve are
 //! collected and added to dF at once.
 
+mod adjoint;
+mod ends;
+mod steps;
+mod work;
+
 use std::ops::Range;
 
-use super::cg_work::{Keep, Places, Work};
 use super::{Agreement, InnerReport, Stop};
 use crate::error::check_positive;
 use crate::sheaf::{Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{cg_update, dot, scale_shift, xpby, xpby_into};
+use work::{Keep, Places, Work};
 
 /// Where the iteration starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,12 +118,12 @@ impl<T: Real> Cg<T> {
     }
 
     /// Scratch of a forward solve.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(crate) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 6 * op.sheaf().state_len()
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
-    pub(super) fn forward(
+    pub(crate) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -148,7 +153,7 @@ pub(super) struct System<'a, 's, T> {
 }
 
 impl<'a, 's, T: Real> System<'a, 's, T> {
-    pub(super) fn new(
+    pub(crate) fn new(
         cfg: &'a Cg<T>,
         op: &'a SheafOp<'a, T>,
         rho: &Penalty<'a, T>,
@@ -169,7 +174,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     }
 
     /// out = S L S p without shift; leaves the exchanged residuals in `s`.
-    pub(super) fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+    pub(crate) fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
         match self.half {
             None => self.op.raw().laplacian(p, out, y, s),
             Some(half) => {
@@ -181,7 +186,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     }
 
     /// q = A p; leaves the exchanged residuals of S p in `s`.
-    pub(super) fn apply(&self, p: &[T], q: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+    pub(crate) fn apply(&self, p: &[T], q: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
         self.laplacian(p, q, y, s, tmp);
         match self.shift {
             Penalty::Scalar(shift) => scale_shift(q, self.gamma, shift, p),
@@ -277,7 +282,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
 }
 
 /// out = a∘b.
-pub(super) fn multiply_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
+pub(crate) fn multiply_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
     for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
         *o = a * b;
     }

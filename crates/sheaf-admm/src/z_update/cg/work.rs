@@ -1,4 +1,4 @@
-//! What a running solve of [`cg`](super::cg) works in, and where it leaves its steps for the adjoint.
+//! What a running solve of [`cg`](super) works in, and where it leaves its steps for the adjoint.
 
 use std::slice::ChunksExactMut;
 

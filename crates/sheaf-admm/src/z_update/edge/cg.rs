@@ -10,10 +10,10 @@
 //!
 //! At the start p = r = b − A λ: r̄ += p̄ + 2 c̄ r;  b̄ += r̄;  λ̄ −= A r̄.
 
-use super::edge_system::EdgeSystem;
-use super::{InnerReport, Stop};
+use super::system::EdgeSystem;
 use crate::Real;
 use crate::linalg::scratch::Scratch;
+use crate::z_update::{InnerReport, Stop};
 use sheaf_kernels::vector::{add, axpy, cg_update, dot, norm, xpby};
 
 /// Scalars kept of a step: a, b, c, c', s.

@@ -1,11 +1,11 @@
 //! The two ways to step through the edge-space system, under one interface.
 
-use super::InnerReport;
-use super::descend::Rule;
-use super::edge_cg::{EdgeCg, EdgeCgHistory};
-use super::edge_system::EdgeSystem;
+use super::cg::{EdgeCg, EdgeCgHistory};
+use super::system::EdgeSystem;
 use crate::Real;
 use crate::linalg::scratch::Scratch;
+use crate::z_update::InnerReport;
+use crate::z_update::descent::rule::Rule;
 use sheaf_kernels::vector::norm;
 
 pub(super) enum EdgeSteps<T> {

@@ -6,10 +6,10 @@
 //! p̄ += A q̄;   κ̄ += q̄·p;   s̄_i += t_p,i·t_q̄,i / s_i²;   dF += s_q̄ t_pᵀ + s_p t_q̄ᵀ
 //! ```
 
-use super::descend::Slope;
-use super::weights::Weights;
 use crate::Real;
 use crate::sheaf::{MapsGrad, SheafOp};
+use crate::z_update::descent::rule::Slope;
+use crate::z_update::weights::Weights;
 use sheaf_kernels::vector::{axpy, dot};
 
 pub(super) struct EdgeSystem<'a, T> {

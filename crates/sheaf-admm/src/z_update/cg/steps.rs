@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 
-use super::cg::Cg;
-use super::cg_work::{Places, Scalars};
+use super::Cg;
+use super::work::{Places, Scalars};
 use crate::Real;
 use crate::sheaf::{SheafOp, pad};
 use sheaf_kernels::low_rank::PairTape;

@@ -1,13 +1,13 @@
-//! The two ends of a solve of [`cg`](super::cg), each with its adjoint: from the target w to the start and its residual,
-//! and from the solution to the answer and to what is carried on. The table at the head of [`cg`](super::cg) lists them.
+//! The two ends of a solve of [`cg`](super), each with its adjoint: from the target w to the start and its residual,
+//! and from the solution to the answer and to what is carried on. The table at the head of [`cg`](super) lists them.
 
 use std::ops::Range;
 
-use super::cg::{CgStart, REFRESH, System, multiply_into};
-use super::cg_work::Work;
-use super::{Agreement, ConsensusGrad};
+use super::work::Work;
+use super::{CgStart, REFRESH, System, multiply_into};
 use crate::Real;
 use crate::sheaf::Made;
+use crate::z_update::{Agreement, ConsensusGrad};
 use sheaf_kernels::vector::{add, axpy, dot, scale_into, sub};
 
 impl<T: Real> System<'_, '_, T> {
