@@ -18,6 +18,7 @@ mod cg;
 mod descent;
 mod edge;
 mod exact;
+mod krylov;
 mod potential;
 mod stop;
 mod weights;
