@@ -50,7 +50,7 @@ impl<T: Real> EdgeSteps<T> {
         }
     }
 
-    /// Moves `x` from the start to the end; `work` is `[3, edges]`.
+    /// Moves `x` from the start to the end; `work` is `[4, edges]`.
     pub(super) fn run(
         &self,
         system: &mut EdgeSystem<'_, T>,
@@ -91,7 +91,7 @@ impl<T: Real> EdgeSteps<T> {
                 T::ZERO
             }
             (Self::Descent(rule), Trail::Descent { x, v, d_g }) => {
-                system.count = ran;
+                system.products.count = ran;
                 rule.run_vjp(system, ran, x, v, d_x, &mut work[..start.len()], d_g)
             }
             _ => unreachable!("a trail has the kind of its steps"),

@@ -38,6 +38,8 @@
 mod plain;
 mod run;
 mod tape;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use plain::{Direction, LinearMap, LinearMapVjp, Pair, Plain, PlainVjp};
 pub(crate) use run::{Rule, run, run_vjp};
