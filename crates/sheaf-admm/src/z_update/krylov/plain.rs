@@ -146,7 +146,7 @@ pub(crate) struct Pending<T> {
 }
 
 impl<M, T: Real> PlainVjp<'_, M, T> {
-    fn of<'v>(v: &'v [T], t: usize, len: usize) -> &'v [T] {
+    fn of(v: &[T], t: usize, len: usize) -> &[T] {
         &v[t * len..][..len]
     }
 }

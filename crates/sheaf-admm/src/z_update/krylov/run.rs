@@ -34,12 +34,10 @@ pub(crate) fn run<T: Real>(
                 continue;
             }
             let c = steps.measure(sample);
-            if let Some(goals) = goals {
-                report.converged = c <= goals[sample];
-                // Not `converged`: a residual that is not a number ends the solve too.
-                if !(c > goals[sample]) {
-                    continue;
-                }
+            report.converged = goals.is_none_or(|goals| c <= goals[sample]);
+            // A residual that is not a number ends the solve too, without convergence.
+            if !goals.is_none_or(|goals| c > goals[sample]) {
+                continue;
             }
             let b = tape.c_before(t, sample).map(|before| c / (before + guard));
             let delta = steps.turn(t, sample, b) + guard;
