@@ -9,15 +9,14 @@
 //! | hard, published or carried | L + ε | L w | w − z_prev | w − solution |
 //! | hard, exact | L + ε | L w | 0 | w − solution |
 //!
-//! The published hard variant is inexact. Its start w − z_prev has a part in ker L, which no step changes except through
-//! the small term ε: even after many steps the answer is not the projection of w, because it keeps z_prev in place of w
-//! in ker L. It exists because published weights were trained with it, through a few steps of it, and are right only
-//! with it. For the projection itself use [`CgStart::Zero`], [`Exact`](super::Exact) or
-//! [`EdgeSpace`](super::EdgeSpace).
+//! The published hard variant is inexact. Its start w − z_prev has a part in ker L that the steps cannot remove: with
+//! ε = 0 no step changes it, with a small ε a few steps hardly do. So the answer has the part of z_prev in ker L instead
+//! of that of w and is not the projection of w. The variant exists because the published models were trained through a
+//! few of its steps, and their weights are valid only with the same start. For the projection itself use [`CgStart::Zero`],
+//! [`Exact`](super::Exact) or [`EdgeSpace`](super::EdgeSpace).
 //!
 //! With one penalty per agent the hard problem is solved in the scaled variable ρ^½ z, where the weighted projection
 //! becomes an ordinary one (S = ρ^−½).
-//!
 //!
 //! The iteration and its adjoint are those of [`krylov`](super::krylov), with C = I.
 
@@ -38,8 +37,8 @@ use work::Work;
 /// Where the iteration starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgStart {
-    /// The published choice. Soft: at w. Hard: at w − z_prev, which is inexact: the answer keeps the part of z_prev in
-    /// ker L instead of that of w, however many steps run. Use it with weights that were trained with it.
+    /// The published choice. Soft: at w. Hard: at w − z_prev, which is inexact: a few steps leave the part of z_prev in
+    /// ker L in the answer instead of that of w. Use it with weights that were trained with it.
     Published,
     /// Soft: at z_prev, through which no gradient flows. Hard: as [`CgStart::Zero`].
     Warm,

@@ -53,7 +53,8 @@ use system::{EdgeGrad, EdgeSystem};
 pub enum EdgeMethod<T> {
     /// Conjugate gradients.
     Cg {
-        /// Added to both denominators; 1e-8 as in the node-space solver, 0 for solves to a tight tolerance.
+        /// Added to both denominators, so that a solve may go on after it has converged; 1e-8 as in
+        /// [`Cg::published`](super::Cg::published), 0 for solves to a tight tolerance.
         guard: T,
     },
     /// Gradient descent.
