@@ -135,6 +135,19 @@ fn a_product_that_is_carried_on_gives_what_computing_it_gives() {
 }
 
 #[test]
+fn a_product_that_is_computed_every_time_is_the_published_start() {
+    let published = Cg::published(Agreement::Hard, 3);
+    let run = |cg| {
+        let (solver, mode) = (ZUpdate::Cg(cg), Mode::Keep { iterations: K });
+        gradients(&solver, false, Adjoint::Unrolled, mode, &mut Workspace::default())
+    };
+    let every = Cg { start: CgStart::Carried, refresh: 1, ..published };
+    assert_eq!(run(every).unwrap(), run(published).unwrap());
+    let error = run(Cg { refresh: 0, ..every }).unwrap_err();
+    assert!(error.to_string().contains("cg refresh"), "{error}");
+}
+
+#[test]
 fn an_implicit_adjoint_of_a_carried_product_is_refused() {
     let carried = Cg { start: CgStart::Carried, ..Cg::published(Agreement::Hard, 3) };
     let adjoint = Adjoint::Implicit { tolerance: 1e-6, max_terms: 100 };

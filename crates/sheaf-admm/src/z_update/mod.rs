@@ -6,7 +6,7 @@
 //! | soft | γ/2‖F z‖² + ½‖z − w‖²_ρ |
 //! | potential | γ·U(F z) + ½‖z − w‖²_ρ, U Huber or smoothed l1 |
 //!
-//! [`ZUpdate`] dispatches. Every solver brings
+//! One solver a folder; [`ZUpdate`] dispatches. Every solver brings
 //!
 //! * `scratch_len`, `carry_len`: its memory; the carry is what a solver keeps from one ADMM iteration to the next
 //!   (edge-space multipliers, a product that need not be computed again), empty for most;
@@ -18,40 +18,28 @@
 //! a step keeps are then one sample after the other.
 
 mod cg;
-mod cg_adjoint;
-mod cg_ends;
-mod cg_steps;
-mod cg_work;
 mod checks;
 mod cut;
-mod descend;
 mod descent;
-mod edge_cg;
-mod edge_space;
-mod edge_steps;
-mod edge_system;
+mod edge;
 mod exact;
-mod exact_plan;
 mod gram;
-mod gram_adjoint;
-mod gram_work;
-mod node_slope;
-mod orthonormal;
+mod krylov;
 mod potential;
 mod report;
-mod step_size;
 mod stop;
 mod weights;
 
 pub use cg::{Cg, CgStart, REFRESH};
 pub use descent::Descent;
-pub use edge_space::{EdgeMethod, EdgeSpace};
+pub use descent::step_size::{
+    check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp,
+};
+pub use edge::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
-pub use gram::Gram;
-pub use orthonormal::Orthonormal;
+pub use gram::{Gram, Orthonormal};
 pub use potential::{EdgePotential, Potential};
 pub use report::{InnerReport, InnerTotals};
-pub use step_size::{check_eta_bounds, eta_bounded, eta_bounded_vjp, eta_softplus, eta_softplus_vjp};
 pub use stop::Stop;
 
 use crate::error::check_len;
@@ -60,7 +48,7 @@ use crate::x_update::Penalty;
 use crate::{Real, Result};
 use checks::{check_grad, check_scratch};
 use cut::Cut;
-use gram_work::room;
+use gram::room;
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]

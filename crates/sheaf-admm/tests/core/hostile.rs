@@ -56,7 +56,7 @@ fn z_update(sheaf: &Sheaf, (family, hard, warm, [gamma, a, b, c], stop): Solver)
     let potential =
         |potential| ZUpdate::Potential(Potential { potential, gamma, eta: 0.1 * a, momentum: 0.5 * b, stop });
     match family {
-        0 => ZUpdate::Cg(Cg { agreement, stop, start, guard: a, tikhonov: b }),
+        0 => ZUpdate::Cg(Cg { agreement, stop, start, guard: a, tikhonov: b, refresh: stop.max_steps() }),
         1 => ZUpdate::Descent(Descent { agreement, eta: 0.1 * a, momentum: 0.5 * b, stop }),
         2 => edges(EdgeMethod::Cg { guard: a }),
         3 => edges(EdgeMethod::Descent { eta: 0.1 * a, momentum: 0.5 * b }),

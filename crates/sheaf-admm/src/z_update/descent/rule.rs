@@ -15,13 +15,13 @@
 //!
 //! and E's own parameters receive what ḡ·∇E(x) contributes.
 
-use super::{InnerReport, Stop};
 use crate::error::check_positive;
+use crate::z_update::{InnerReport, Stop};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{axpy, dot, norm};
 
 /// An energy, by its slope.
-pub(super) trait Slope<T> {
+pub(crate) trait Slope<T> {
     /// g = ∇E(x); `t` counts the slopes, so that each can keep what its adjoint needs.
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]);
 
@@ -32,14 +32,14 @@ pub(super) trait Slope<T> {
 
 /// How to descend.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule<T> {
+pub(crate) struct Rule<T> {
     pub eta: T,
     pub momentum: T,
     pub stop: Stop<T>,
 }
 
 impl<T: Real> Rule<T> {
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         check_positive("step size eta", self.eta.to_f64())?;
         if !(self.momentum >= T::ZERO && self.momentum < T::ONE) {
             return Err(Error::new(
@@ -53,13 +53,13 @@ impl<T: Real> Rule<T> {
     }
 
     /// How many slopes a run may ask for: one per step, and with a tolerance one more to see where it ended.
-    pub(super) fn slopes(&self) -> usize {
+    pub(crate) fn slopes(&self) -> usize {
         self.stop.max_steps().saturating_add(usize::from(matches!(self.stop, Stop::Tolerance { .. })))
     }
 
     /// Moves `x` from the start to the end. The tolerance is on ‖g‖, relative to `reference` or else to the first ‖g‖.
     /// With a `history` of (x before each step, v of each step), `[max_steps, len]` each, it is kept for the adjoint.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         energy: &mut impl Slope<T>,
         reference: Option<T>,
@@ -95,7 +95,7 @@ impl<T: Real> Rule<T> {
 
     /// Adjoint of [`run`](Self::run) through the `steps` that ran. `d_x` goes from the gradient of the end to that of
     /// the start; `d_gs` `[steps, len]` receives what each slope was given back; returns the gradient of η.
-    pub(super) fn run_vjp(
+    pub(crate) fn run_vjp(
         &self,
         energy: &mut impl Slope<T>,
         steps: usize,

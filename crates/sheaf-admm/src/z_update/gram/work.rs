@@ -1,4 +1,4 @@
-//! The memory of [`gram`](super::gram), cut from one slice into named vectors.
+//! The memory of CG in Gram space, cut from one slice into named vectors.
 
 use crate::Real;
 use crate::linalg::scratch::Scratch;
@@ -174,7 +174,7 @@ pub(super) fn cut<'s, T>(from: &mut Scratch<'s, T>, len: usize) -> &'s mut [T] {
 }
 
 /// Whole cache lines.
-pub(super) fn room(len: usize) -> usize {
+pub(in crate::z_update) fn room(len: usize) -> usize {
     len.div_ceil(ROW_PAD).saturating_mul(ROW_PAD)
 }
 

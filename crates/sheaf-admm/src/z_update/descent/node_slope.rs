@@ -10,20 +10,20 @@
 //! In both, the maps receive dF += scale·(s ḡᵀ + ŝ xᵀ), scale 1 or γ. The s and ŝ of all steps are kept, and their
 //! outer products added at once.
 
-use super::descend::{Rule, Slope};
-use super::potential::EdgePotential;
-use super::weights::Weights;
-use super::{ConsensusGrad, InnerReport};
+use super::rule::{Rule, Slope};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
+use crate::z_update::potential::EdgePotential;
+use crate::z_update::weights::Weights;
+use crate::z_update::{ConsensusGrad, InnerReport};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{add, axpy, dot};
 
 /// What the states pay.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Coupling<T> {
+pub(crate) enum Coupling<T> {
     /// ½‖F z‖², in the metric of the penalties.
     Hard,
     /// γ Σ U(F z) + ½‖z − w‖²_ρ.
@@ -164,14 +164,14 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
 }
 
 /// Descent on the states: how, and on what.
-pub(super) struct NodeDescent<T> {
+pub(crate) struct NodeDescent<T> {
     pub rule: Rule<T>,
     pub coupling: Coupling<T>,
 }
 
 impl<T: Real> NodeDescent<T> {
     /// Checks the options.
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         match self.coupling {
             Coupling::Hard => {}
             Coupling::Soft { gamma, potential } => {
@@ -183,7 +183,7 @@ impl<T: Real> NodeDescent<T> {
     }
 
     /// Numbers of scratch that `forward` and `vjp` share.
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), self.coupling.edge_len(sheaf));
         let (steps, slopes) = (self.rule.stop.max_steps(), self.rule.slopes().max(1));
@@ -192,13 +192,13 @@ impl<T: Real> NodeDescent<T> {
     }
 
     /// Numbers of scratch that `forward` needs when no adjoint will run.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(crate) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         2 * (sheaf.row_len() + sheaf.state_len() + self.coupling.edge_len(sheaf))
     }
 
     /// Descends from w. Saves: nothing; the adjoint replays.
-    pub(super) fn forward(
+    pub(crate) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -232,7 +232,7 @@ impl<T: Real> NodeDescent<T> {
     }
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
-    pub(super) fn vjp(
+    pub(crate) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,

@@ -13,8 +13,8 @@
 //! entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner side, U'' = 1.
 
 use super::Stop;
-use super::descend::Rule;
-use super::node_slope::{Coupling, NodeDescent};
+use super::descent::node_slope::{Coupling, NodeDescent};
+use super::descent::rule::Rule;
 use crate::error::check_positive;
 use crate::sheaf::SheafOp;
 use crate::{Real, Result};

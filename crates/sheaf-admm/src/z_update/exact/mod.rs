@@ -21,9 +21,10 @@
 //! Hard, this is the derivative along changes of F that keep its rank, the only ones along which the projection is
 //! smooth; along others the multipliers of dropped rows count as 0.
 
+mod plan;
+
 use std::sync::Arc;
 
-use super::exact_plan::Plan;
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::error::check_positive;
@@ -31,6 +32,7 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use plan::Plan;
 use sheaf_kernels::vector::{add, axpy, dot};
 
 /// An exact solve. `prepare` must have run with the same maps and penalty before `forward` and `vjp`, which find the

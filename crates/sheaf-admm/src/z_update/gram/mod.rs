@@ -32,7 +32,15 @@
 //! | w, z | samples, agents, d_v |
 //! | y, r, s, p, e, k, ξ | samples, agents, m = slots·d_e; n numbers |
 
-use super::gram_work::{Adjoint, Forward, Kept, Scalars};
+mod adjoint;
+mod orthonormal;
+mod work;
+
+pub use orthonormal::Orthonormal;
+
+pub(super) use work::room;
+
+use work::{Adjoint, Forward, Kept, Scalars};
 use super::{Agreement, ConsensusGrad, InnerTotals, Stop};
 use crate::error::check_positive;
 use crate::sheaf::{Maps, SharedMaps, SheafOp};

@@ -17,12 +17,16 @@
 //!
 //! and w̄ += z̄ at the start.
 
-use super::descend::Rule;
-use super::node_slope::{Coupling, NodeDescent};
+pub(super) mod node_slope;
+pub(super) mod rule;
+pub(super) mod step_size;
+
 use super::potential::EdgePotential;
 use super::{Agreement, Stop};
 use crate::sheaf::SheafOp;
 use crate::{Real, Result};
+use node_slope::{Coupling, NodeDescent};
+use rule::Rule;
 
 /// Gradient descent on the states.
 #[derive(Clone, Copy, Debug, PartialEq)]

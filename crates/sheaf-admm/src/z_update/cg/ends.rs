@@ -1,35 +1,38 @@
-//! The two ends of a solve of [`cg`](super::cg), each with its adjoint: from the target w to the start and its residual,
-//! and from the solution to the answer and to what is carried on. The table at the head of [`cg`](super::cg) lists them.
+//! The two ends of a solve of [`cg`](super), each with its adjoint: from the target w to the start and its residual,
+//! and from the solution to the answer and to the product that is carried on. The table at the head of [`cg`](super)
+//! lists them.
 
 use std::ops::Range;
 
-use super::cg::{CgStart, REFRESH, System, multiply_into};
-use super::cg_work::Work;
-use super::{Agreement, ConsensusGrad};
+use super::CgStart;
+use super::system::{StateMap, System, multiply_into};
+use super::work::Work;
 use crate::Real;
 use crate::sheaf::Made;
+use crate::z_update::{Agreement, ConsensusGrad};
 use sheaf_kernels::vector::{add, axpy, dot, scale_into, sub};
 
 impl<T: Real> System<'_, '_, T> {
     /// x = start, r = b − A·start. In every case one Laplacian suffices, or none where it was carried: the parts of b and
-    /// A·start that cancel are never formed. Returns with the exchanged residuals of the product in `work.s`, where
-    /// they are kept.
+    /// A·start that cancel are never formed. The exchanged residuals of the product are left in the first rows of
+    /// `map`, if it keeps them.
     pub(super) fn begin(
         &self,
         w: &[T],
         z_prev: &[T],
         carry: &[T],
         x: &mut [T],
-        work: &mut Work<'_, T>,
-        keep: bool,
+        r: &mut [T],
+        map: &mut StateMap<'_, '_, '_, T>,
     ) {
-        let Work { r, y, s, .. } = work;
+        let StateMap { rows, keep, y, .. } = map;
+        let s = rows.at_mut(0);
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, start) => {
                 let from = if start == CgStart::Warm { z_prev } else { w };
                 let make = |part, x: &mut [T]| x.copy_from_slice(&from[part]);
                 let input = Made { to: x, make, from };
-                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, keep, |_, _, _| {});
+                self.op.raw().sweep(-self.gamma, T::ZERO, input, r, y, s, *keep, |_, _, _| {});
                 if start == CgStart::Warm {
                     self.add_shifted_difference(r, w, z_prev);
                 }
@@ -56,7 +59,7 @@ impl<T: Real> System<'_, '_, T> {
         }
     }
 
-    /// Adjoint of a start that computes its product; fills its pair (d_q, p, rows of d_q).
+    /// Adjoint of a start that computes its product; fills its pair (d_k, p, rows of d_k).
     pub(super) fn begin_vjp(
         &self,
         w: &[T],
@@ -66,19 +69,19 @@ impl<T: Real> System<'_, '_, T> {
         d_w: &mut [T],
         d_z_prev: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
-        (d_q, p, rows_dq): (&mut [T], &mut [T], &mut [T]),
+        (d_k, p, rows_dk): (&mut [T], &mut [T], &mut [T]),
         d_half: &mut [T],
         l_dr: &mut [T],
         work: &mut Work<'_, T>,
     ) {
-        // The product of the start is S L y, in the soft case −γ L y: its adjoint pair is (S r̄_0, y) or (−r̄_0, y).
+        // The product of the start is S L y, in the soft case −γ L y: its adjoint pair is (S d_r_0, y) or (−d_r_0, y).
         let soft = self.cfg.agreement != Agreement::Hard;
-        let make = |part: Range<usize>, d_q: &mut [T]| match self.half {
-            Some(half) => multiply_into(d_q, &half[part.clone()], &d_r[part]),
-            None => scale_into(d_q, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
+        let make = |part: Range<usize>, d_k: &mut [T]| match self.half {
+            Some(half) => multiply_into(d_k, &half[part.clone()], &d_r[part]),
+            None => scale_into(d_k, if soft { -T::ONE } else { T::ONE }, &d_r[part]),
         };
-        let input = Made { to: d_q, make, from: d_r };
-        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dq, true, |_, _, _| {});
+        let input = Made { to: d_k, make, from: d_r };
+        self.op.raw().sweep(T::ONE, T::ZERO, input, l_dr, work.y, rows_dk, true, |_, _, _| {});
         match (self.cfg.agreement, self.cfg.start) {
             (Agreement::Soft { .. }, CgStart::Published | CgStart::Zero | CgStart::Carried) => {
                 // r_0 = −γ L w, start = w
@@ -124,7 +127,7 @@ impl<T: Real> System<'_, '_, T> {
         }
     }
 
-    /// d_S of r_0 = S L y: r̄_0 ∘ L y.
+    /// d_S of r_0 = S L y: d_r_0 ∘ L y.
     fn begin_half(&self, y: &[T], d_r: &[T], d_half: &mut [T], work: &mut Work<'_, T>) {
         if self.half.is_some() {
             self.op.raw().laplacian(y, work.tmp, work.y, work.s);
@@ -166,12 +169,13 @@ impl<T: Real> System<'_, '_, T> {
         }
         l_z.copy_from_slice(r);
         axpy(l_z, self.cfg.tikhonov, x);
-        let next = (age.to_f64() as usize % REFRESH + 1) % REFRESH;
+        let refresh = self.cfg.refresh;
+        let next = (age.to_f64() as usize % refresh + 1) % refresh;
         *age = T::from_f64(next as f64);
     }
 
-    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Says whether anything was
-    /// read of what was carried on.
+    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Returns whether the next solve read what
+    /// was carried on.
     pub(super) fn carry_on_vjp(&self, d_carry: &mut [T], d_r: &mut [T], d_x: &mut [T]) -> bool {
         d_r.fill(T::ZERO);
         let Some((d_age, d_l_z)) = d_carry.split_last_mut().filter(|_| self.half.is_none()) else {

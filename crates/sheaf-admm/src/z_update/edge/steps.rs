@@ -1,11 +1,11 @@
 //! The two ways to step through the edge-space system, under one interface.
 
-use super::InnerReport;
-use super::descend::Rule;
-use super::edge_cg::{EdgeCg, EdgeCgHistory};
-use super::edge_system::EdgeSystem;
+use super::cg::{EdgeCg, EdgeCgHistory};
+use super::system::EdgeSystem;
 use crate::Real;
 use crate::linalg::scratch::Scratch;
+use crate::z_update::InnerReport;
+use crate::z_update::descent::rule::Rule;
 use sheaf_kernels::vector::norm;
 
 pub(super) enum EdgeSteps<T> {
@@ -50,7 +50,7 @@ impl<T: Real> EdgeSteps<T> {
         }
     }
 
-    /// Moves `x` from the start to the end; `work` is `[3, edges]`.
+    /// Moves `x` from the start to the end; `work` is `[4, edges]`.
     pub(super) fn run(
         &self,
         system: &mut EdgeSystem<'_, T>,
@@ -91,7 +91,7 @@ impl<T: Real> EdgeSteps<T> {
                 T::ZERO
             }
             (Self::Descent(rule), Trail::Descent { x, v, d_g }) => {
-                system.count = ran;
+                system.products.count = ran;
                 rule.run_vjp(system, ran, x, v, d_x, &mut work[..start.len()], d_g)
             }
             _ => unreachable!("a trail has the kind of its steps"),

@@ -5,12 +5,12 @@
 //! | soft, γ L + ρ | agents | ± γ Σ_e F_{b,e}ᵀ F_{c,e} over the edges between them |
 //! | hard, F S Fᵀ | edges | ± Σ_i F_{i,b} s_i F_{i,c}ᵀ over the agents they share |
 
-use super::weights::Weights;
 use crate::Real;
 use crate::linalg::envelope::Envelope;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{ROW_PAD, Sheaf, SheafOp};
 use crate::x_update::Penalty;
+use crate::z_update::weights::Weights;
 
 /// One end of an edge: `dim` rows from `row` of an agent's own rows enter the residual with this sign.
 #[derive(Clone, Copy, Debug)]

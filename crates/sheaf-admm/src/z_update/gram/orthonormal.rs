@@ -16,9 +16,9 @@
 //! It is the adjoint of this formula: away from orthonormal maps the formula is not the solution, so only the part of
 //! the gradient along orthonormal maps is that of the solution. Saves: ξ.
 
-use super::gram::{Space, one_penalty, rows_len};
-use super::gram_work::{cut, room, sums_len};
-use super::{Agreement, ConsensusGrad, InnerTotals};
+use super::work::{cut, room, sums_len};
+use super::{Space, one_penalty, rows_len};
+use crate::z_update::{Agreement, ConsensusGrad, InnerTotals};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{MapsGrad, SheafOp};
@@ -69,11 +69,11 @@ impl<T: Real> Orthonormal<T> {
         Ok(())
     }
 
-    pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(in crate::z_update) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         rows_len(op)
     }
 
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+    pub(in crate::z_update) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         3 * room(rows_len(op)) + 2 * room(sums_len(op))
     }
 
@@ -96,7 +96,7 @@ impl<T: Real> Orthonormal<T> {
         }
     }
 
-    pub(super) fn forward(
+    pub(in crate::z_update) fn forward(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
@@ -133,7 +133,7 @@ impl<T: Real> Orthonormal<T> {
         }
     }
 
-    pub(super) fn vjp(
+    pub(in crate::z_update) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,

@@ -1,8 +1,8 @@
-//! The adjoint of [`gram`](super::gram), written out there.
+//! The adjoint of CG in Gram space; the equations stand at the head of the [module](super).
 
-use super::gram::System;
-use super::gram_work::{Adjoint, Kept, pair};
-use super::{Agreement, ConsensusGrad};
+use super::System;
+use super::work::{Adjoint, Kept, pair};
+use crate::z_update::{Agreement, ConsensusGrad};
 use crate::Real;
 use crate::sheaf::MapsGrad;
 use sheaf_kernels::cliques::{

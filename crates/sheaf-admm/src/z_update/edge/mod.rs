@@ -29,10 +29,12 @@
 //! Edge space pays when edges have fewer dimensions than states. The hard system is singular where rows of F depend on
 //! each other; F w lies in its range, so the iterations converge all the same.
 
-use super::descend::Rule;
-use super::edge_cg::EdgeCg;
-use super::edge_steps::EdgeSteps;
-use super::edge_system::EdgeSystem;
+mod cg;
+mod products;
+mod steps;
+mod system;
+
+use super::descent::rule::Rule;
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport, Stop};
 use crate::error::check_positive;
@@ -40,14 +42,19 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
+use cg::EdgeCg;
+use products::Products;
 use sheaf_kernels::vector::{add, axpy, dot};
+use steps::EdgeSteps;
+use system::{EdgeGrad, EdgeSystem};
 
 /// How the edge-space system is solved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EdgeMethod<T> {
     /// Conjugate gradients.
     Cg {
-        /// Added to both denominators; 1e-8 as in the node-space solver, 0 for solves to a tight tolerance.
+        /// Added to both denominators, so that a solve may go on after it has converged; 1e-8 as in
+        /// [`Cg::published`](super::Cg::published), 0 for solves to a tight tolerance.
         guard: T,
     },
     /// Gradient descent.
@@ -113,14 +120,14 @@ impl<T: Real> EdgeSpace<T> {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
         let steps = self.steps();
-        let kept = steps.products().saturating_mul(2 * (m + n)).saturating_add(steps.trail_len(e));
-        kept.saturating_add(2 * m + n + 9 * e + sheaf.agents())
+        let kept = Products::len(op, steps.products()).saturating_add(steps.trail_len(e));
+        kept.saturating_add(2 * m + n + 10 * e + sheaf.agents())
     }
 
     /// Numbers of scratch that `forward` needs when no adjoint will run.
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
-        2 * sheaf.row_len() + sheaf.state_len() + 5 * sheaf.edge_len()
+        2 * sheaf.row_len() + sheaf.state_len() + 6 * sheaf.edge_len()
     }
 
     /// The multipliers, when they are kept.
@@ -140,16 +147,17 @@ impl<T: Real> EdgeSpace<T> {
         scratch: &mut [T],
     ) -> Result<InnerReport> {
         let sheaf = op.sheaf();
-        let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
+        let (m, e) = (sheaf.row_len(), sheaf.edge_len());
         let mut scratch = Scratch::new(scratch);
-        let (y, rows, states) = (scratch.take(m), scratch.take(m), scratch.take(n));
-        let (b, x, work) = (scratch.take(e), scratch.take(e), scratch.take(3 * e));
+        let (y, products) = (scratch.take(m), Products::shared(op, &mut scratch));
+        let (b, x, work) = (scratch.take(e), scratch.take(e), scratch.take(4 * e));
         op.raw().coboundary(w, b, y);
-        let mut system = self.system(op, rho, b, y, rows, states);
+        let mut system = self.system(op, rho, b, y, products, EdgeGrad::none());
         let mean = system.weights.mean;
         scale_into(x, T::ONE / mean, carry);
         let report = self.steps().run(&mut system, x, work, None);
-        let EdgeSystem { weights, states, y, .. } = system;
+        let EdgeSystem { weights, products, y, .. } = system;
+        let states = products.into_states();
         op.raw().coboundary_t(x, states, y);
         weights.scale(sheaf, states);
         z.copy_from_slice(w);
@@ -158,34 +166,18 @@ impl<T: Real> EdgeSpace<T> {
         Ok(report)
     }
 
-    /// A system without adjoint.
     fn system<'a>(
         &self,
         op: &'a SheafOp<'a, T>,
         rho: &Penalty<'a, T>,
         b: &'a [T],
         y: &'a mut [T],
-        rows: &'a mut [T],
-        states: &'a mut [T],
+        products: Products<'a, T>,
+        grad: EdgeGrad<'a, T>,
     ) -> EdgeSystem<'a, T> {
         let weights = Weights::new(rho);
         let kappa = self.kappa(weights.mean);
-        let (tmp, d_b, d_s): (&mut [T], &mut [T], &mut [T]) = (&mut [], &mut [], &mut []);
-        EdgeSystem {
-            op,
-            weights,
-            kappa,
-            b,
-            y,
-            rows,
-            states,
-            products: 1,
-            count: 0,
-            tmp,
-            d_b,
-            d_s,
-            d_kappa: T::ZERO,
-        }
+        EdgeSystem { op, weights, kappa, b, y, products, first: 0, grad }
     }
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η; turns `d_carry` from the gradient of the
@@ -208,18 +200,16 @@ impl<T: Real> EdgeSpace<T> {
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
         let steps = self.steps();
         let mut scratch = Scratch::new(scratch);
-        let (y, rows, row) = (scratch.take(m), scratch.take(2 * steps.products() * m), scratch.take(m));
-        let (states, state) = (scratch.take(2 * steps.products() * n), scratch.take(n));
+        let (y, row, state) = (scratch.take(m), scratch.take(m), scratch.take(n));
+        let products = Products::carve(op, steps.products(), &mut scratch);
         let (b, start, x) = (scratch.take(e), scratch.take(e), scratch.take(e));
-        let (d_x, work) = (scratch.take(e), scratch.take(3 * e));
+        let (d_x, work) = (scratch.take(e), scratch.take(4 * e));
+        let (tmp, d_b, d_s) = (scratch.take(e), scratch.take(e), scratch.take(sheaf.agents()));
+        d_b.fill(T::ZERO);
+        d_s.fill(T::ZERO);
         op.raw().coboundary(w, b, y);
-        let mut system = self.system(op, rho, b, y, rows, states);
-        system.products = steps.products();
-        system.tmp = scratch.take(e);
-        system.d_b = scratch.take(e);
-        system.d_s = scratch.take(sheaf.agents());
-        system.d_b.fill(T::ZERO);
-        system.d_s.fill(T::ZERO);
+        let sums = EdgeGrad { tmp, d_b, d_s, d_kappa: T::ZERO };
+        let mut system = self.system(op, rho, b, y, products, sums);
         let mean = system.weights.mean;
         scale_into(start, T::ONE / mean, carry);
         x.copy_from_slice(start);
@@ -230,18 +220,18 @@ impl<T: Real> EdgeSpace<T> {
         self.answer_vjp(&mut system, x, d_z, d_w, d_x, grad, state, row);
         axpy(d_x, mean, d_carry);
         *grad.eta += steps.run_vjp(&mut system, ran, start, &mut trail, d_x, work);
-        system.add_pairs(grad.maps);
+        system.products.add_pairs(op, grad.maps);
 
-        op.raw().coboundary_t(system.d_b, state, row);
+        op.raw().coboundary_t(system.grad.d_b, state, row);
         add(d_w, state);
         grad.maps.outers(sheaf, op.maps(), T::ONE, 1, row, w);
         d_mean -= dot(d_x, start) / mean;
         scale_into(d_carry, T::ONE / mean, d_x);
         if let Agreement::Soft { gamma } = self.agreement {
-            d_mean += system.d_kappa / gamma;
-            *grad.gamma -= system.d_kappa * mean / (gamma * gamma);
+            d_mean += system.grad.d_kappa / gamma;
+            *grad.gamma -= system.grad.d_kappa * mean / (gamma * gamma);
         }
-        system.weights.vjp(system.d_s, d_mean, grad.rho);
+        system.weights.vjp(system.grad.d_s, d_mean, grad.rho);
         Ok(())
     }
 
@@ -261,7 +251,7 @@ impl<T: Real> EdgeSpace<T> {
         op.raw().coboundary_t(x, state, row);
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             let range = range[0]..range[1];
-            system.d_s[i] -= dot(&d_z[range.clone()], &state[range]);
+            system.grad.d_s[i] -= dot(&d_z[range.clone()], &state[range]);
         }
         add(d_w, d_z);
         state.copy_from_slice(d_z);

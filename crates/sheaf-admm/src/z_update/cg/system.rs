@@ -1,0 +1,261 @@
+//! The system on the states, A = γ·S L S + diag(shift), as a linear map with its adjoint.
+//!
+//! A receives from every product k = A p the pair (d_k, p): dF += γ (e(p) d_kᵀ + e(d_k) pᵀ), dγ += d_k·Lp,
+//! dshift += d_k·p, e(·) being the exchanged residuals. The pairs of a solve are collected and added to dF at once.
+
+use std::ops::Range;
+
+use super::Cg;
+use super::work::{Places, Work};
+use crate::Real;
+use crate::sheaf::{Given, Made, SheafOp};
+use crate::x_update::Penalty;
+use crate::z_update::krylov::{self, Direction, LinearMap, LinearMapVjp, Pair, PerStep, Plain, Tape};
+use crate::z_update::{Agreement, ConsensusGrad, InnerReport, Stop};
+use sheaf_kernels::vector::{add_dot, dot, scale_into, scale_shift};
+
+/// A = γ·S L S + diag(shift) and what surrounds it.
+pub(super) struct System<'a, 's, T> {
+    pub cfg: &'a Cg<T>,
+    pub op: &'a SheafOp<'a, T>,
+    pub gamma: T,
+    pub shift: Penalty<'a, T>,
+    /// The diagonal of S per coordinate; absent when it is the identity.
+    pub half: Option<&'s [T]>,
+}
+
+impl<'a, 's, T: Real> System<'a, 's, T> {
+    pub(super) fn new(
+        cfg: &'a Cg<T>,
+        op: &'a SheafOp<'a, T>,
+        rho: &Penalty<'a, T>,
+        half: &'s mut [T],
+    ) -> Self {
+        match (cfg.agreement, rho) {
+            (Agreement::Soft { gamma }, _) => Self { cfg, op, gamma, shift: *rho, half: None },
+            (Agreement::Hard, Penalty::Scalar(_)) => {
+                Self { cfg, op, gamma: T::ONE, shift: Penalty::Scalar(cfg.tikhonov), half: None }
+            }
+            (Agreement::Hard, Penalty::PerAgent(rho)) => {
+                for (range, &rho) in op.sheaf().state_offsets().windows(2).zip(*rho) {
+                    half[range[0]..range[1]].fill(T::ONE / rho.sqrt());
+                }
+                Self { cfg, op, gamma: T::ONE, shift: Penalty::Scalar(cfg.tikhonov), half: Some(half) }
+            }
+        }
+    }
+
+    /// out = S L S p without shift; leaves the exchanged residuals in `s`.
+    fn laplacian(&self, p: &[T], out: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+        match self.half {
+            None => self.op.raw().laplacian(p, out, y, s),
+            Some(half) => {
+                multiply_into(tmp, half, p);
+                self.op.raw().laplacian(tmp, out, y, s);
+                out.iter_mut().zip(half).for_each(|(o, &h)| *o *= h);
+            }
+        }
+    }
+
+    /// k = A p; leaves the exchanged residuals of S p in `s`.
+    fn apply(&self, p: &[T], k: &mut [T], y: &mut [T], s: &mut [T], tmp: &mut [T]) {
+        self.laplacian(p, k, y, s, tmp);
+        match self.shift {
+            Penalty::Scalar(shift) => scale_shift(k, self.gamma, shift, p),
+            Penalty::PerAgent(shift) => {
+                for (range, &shift) in self.op.sheaf().state_offsets().windows(2).zip(shift) {
+                    let range = range[0]..range[1];
+                    scale_shift(&mut k[range.clone()], self.gamma, shift, &p[range]);
+                }
+            }
+        }
+    }
+
+    /// The shift, where A can be applied in one sweep.
+    fn swept(&self) -> Option<T> {
+        match (self.half, self.shift) {
+            (None, Penalty::Scalar(shift)) => Some(shift),
+            _ => None,
+        }
+    }
+
+    /// The squared residual to reach, in tolerance mode.
+    fn goal(&self, w: &[T], work: &mut Work<'_, T>) -> Option<T> {
+        let Stop::Tolerance { .. } = self.cfg.stop else { return None };
+        let Work { k, y, s, tmp, .. } = work;
+        match self.cfg.agreement {
+            Agreement::Soft { .. } => {
+                k.fill(T::ZERO);
+                tmp.fill(T::ZERO);
+                self.add_shifted_difference(k, w, tmp);
+            }
+            Agreement::Hard => {
+                self.op.raw().laplacian(w, k, y, s);
+                if let Some(half) = self.half {
+                    k.iter_mut().zip(half).for_each(|(k, &h)| *k *= h);
+                }
+            }
+        }
+        self.cfg.stop.goal(dot(k, k).sqrt()).map(|goal| goal * goal)
+    }
+
+    pub(super) fn rule(&self) -> krylov::Rule<T> {
+        krylov::Rule { guard: self.cfg.guard, max_steps: self.cfg.stop.max_steps() }
+    }
+
+    /// Runs the solve; the last residual is in `work.r` if it is carried on. Steps are left in `places`, where there
+    /// are any.
+    pub(super) fn run(
+        &self,
+        w: &[T],
+        z_prev: &[T],
+        carry: &[T],
+        x: &mut [T],
+        work: &mut Work<'_, T>,
+        places: Option<Places<'_, T>>,
+    ) -> InnerReport {
+        let goal = self.goal(w, work);
+        let Work { r, p, k, tmp, y, s } = work;
+        let mut scalars = [T::ZERO; krylov::SCALARS];
+        let Places { rows, p, k, mut tape } = places.unwrap_or_else(|| Places {
+            rows: None,
+            p: PerStep::new(p, r.len()),
+            k: PerStep::new(k, r.len()),
+            tape: Tape::new(&mut scalars, 1),
+        });
+        let (keep, shared) = (rows.is_some(), s.len());
+        let rows = rows.unwrap_or_else(|| PerStep::new(s, shared));
+        let mut map = StateMap { system: self, rows, keep, y, tmp };
+        self.begin(w, z_prev, carry, x, r, &mut map);
+        let mut solve = Plain::new(&mut map, x, r, p, k, !carry.is_empty());
+        let mut reports = [InnerReport::default()];
+        krylov::run(
+            self.rule(),
+            &mut solve,
+            goal.as_ref().map(std::slice::from_ref),
+            &mut tape,
+            &mut reports,
+        );
+        reports[0]
+    }
+}
+
+/// A with what its products work in.
+pub(super) struct StateMap<'r, 'a, 's, T> {
+    pub system: &'r System<'a, 's, T>,
+    pub rows: PerStep<'r, T>, // [products + 1 or 1, rows]: e(start), then e(p) of each product
+    /// Whether the exchanged residuals are kept.
+    pub keep: bool,
+    pub y: &'r mut [T],   // [rows]
+    pub tmp: &'r mut [T], // [states]
+}
+
+impl<T: Real> LinearMap<T> for StateMap<'_, '_, '_, T> {
+    fn apply(&mut self, t: usize, p: &[T], k: &mut [T]) {
+        self.system.apply(p, k, self.y, self.rows.at_mut(t + 1), self.tmp);
+    }
+
+    #[inline]
+    fn turn(&mut self, t: usize, direction: Direction<'_, T>, p: &mut [T], k: &mut [T]) -> T {
+        let Some(shift) = self.system.swept() else {
+            direction.make(0..p.len(), p);
+            self.apply(t, p, k);
+            return dot(p, k);
+        };
+        let mut along = T::ZERO;
+        let sum = |_, p: &[T], k: &[T]| along += dot(p, k);
+        let make = |part, p: &mut [T]| direction.make(part, p);
+        let input = Made { to: p, make, from: direction.r };
+        let System { op, gamma, .. } = *self.system;
+        op.raw().sweep(gamma, shift, input, k, self.y, self.rows.at_mut(t + 1), self.keep, sum);
+        along
+    }
+}
+
+/// The adjoint of A: the gradients its products add to.
+pub(super) struct StateMapVjp<'r, 'a, 's, 'g, 'm, T> {
+    pub system: &'r System<'a, 's, T>,
+    pub rows: PerStep<'r, T>, // [products + 1 or 1, rows]: room for the start's, then e(d_k) of each product
+    pub y: &'r mut [T],       // [rows]
+    pub tmp: &'r mut [T],     // [states]
+    pub d_half: &'r mut [T],  // [states]
+    pub grad: &'r mut ConsensusGrad<'g, 'm, T>,
+}
+
+impl<T: Real> LinearMapVjp<T> for StateMapVjp<'_, '_, '_, '_, '_, T> {
+    fn apply_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T]) {
+        self.system.apply(d_k, out, self.y, self.rows.at_mut(t + 1), self.tmp);
+    }
+
+    /// e(d_k) is not needed either: both halves of the pair are equal, and the first counts twice.
+    fn apply_aligned_vjp(&mut self, _t: usize, factor: T, pair: &Pair<'_, T>, out: &mut [T]) {
+        scale_into(out, factor, pair.k);
+    }
+
+    #[inline]
+    fn turn_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T], d_p: &mut [T], before: &[T]) -> T {
+        let mut along = T::ZERO;
+        let mut sum = |part: Range<usize>, out: &[T]| {
+            let mut of_part = T::ZERO;
+            add_dot(&mut d_p[part.clone()], out, &before[part], &mut of_part);
+            along += of_part;
+        };
+        if let Some(shift) = self.system.swept() {
+            let after = |part, _: &[T], out: &[T]| sum(part, out);
+            let System { op, gamma, .. } = *self.system;
+            op.raw().sweep(gamma, shift, Given(d_k), out, self.y, self.rows.at_mut(t + 1), true, after);
+        } else {
+            self.system.apply(d_k, out, self.y, self.rows.at_mut(t + 1), self.tmp);
+            sum(0..d_k.len(), out);
+        }
+        along
+    }
+
+    fn add_pair(&mut self, _t: usize, pair: &Pair<'_, T>, a_dk: &[T]) {
+        self.add_scalars(pair);
+        if let Some(half) = self.system.half {
+            self.add_half(half, pair, a_dk);
+        }
+    }
+}
+
+impl<T: Real> StateMapVjp<'_, '_, '_, '_, '_, T> {
+    /// Adds d_shift and d_gamma. With k at hand, d_k·Lp = (d_k·k − d_k·shift p)/γ.
+    fn add_scalars(&mut self, pair: &Pair<'_, T>) {
+        let System { cfg, op, gamma, shift, .. } = *self.system;
+        if cfg.agreement == Agreement::Hard {
+            return;
+        }
+        let mut shifted = T::ZERO;
+        match shift {
+            Penalty::Scalar(shift) => {
+                self.grad.rho[0] += pair.along_p;
+                shifted += shift * pair.along_p;
+            }
+            Penalty::PerAgent(shift) => {
+                for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
+                    let along = dot(&pair.d_k[range[0]..range[1]], &pair.p[range[0]..range[1]]);
+                    self.grad.rho[i] += along;
+                    shifted += shift[i] * along;
+                }
+            }
+        }
+        *self.grad.gamma += (pair.along_k - shifted) / gamma;
+    }
+
+    /// Adds d_S of k = S L S p + ε p: d_k∘(L S p) + p∘(L S d_k), both read off the products at hand.
+    fn add_half(&mut self, half: &[T], pair: &Pair<'_, T>, a_dk: &[T]) {
+        let (eps, Pair { p, k, d_k, .. }) = (self.system.cfg.tikhonov, *pair);
+        for i in 0..p.len() {
+            let (l_p, l_dk) = ((k[i] - eps * p[i]) / half[i], (a_dk[i] - eps * d_k[i]) / half[i]);
+            self.d_half[i] += d_k[i] * l_p + p[i] * l_dk;
+        }
+    }
+}
+
+/// out = a∘b.
+pub(super) fn multiply_into<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
+    for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        *o = a * b;
+    }
+}

@@ -1,0 +1,95 @@
+//! What a solve keeps of every step.
+
+use crate::Real;
+
+/// Numbers of one step of one sample on the tape.
+pub(crate) const SCALARS: usize = 4;
+
+/// The scalars of one step of one sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalars<T> {
+    pub a: T,
+    /// 0 in the first step.
+    pub b: T,
+    pub c: T,
+    pub delta: T,
+}
+
+/// The scalars of every step, or, where no adjoint follows, of the step before.
+#[derive(Debug)]
+pub(crate) struct Tape<'s, T> {
+    samples: usize,
+    numbers: PerStep<'s, T>, // [steps or 1, samples, SCALARS]
+}
+
+impl<'s, T: Real> Tape<'s, T> {
+    /// Numbers for the adjoint of so many steps. A solve without adjoint needs those of one step.
+    pub(crate) fn len(steps: usize, samples: usize) -> usize {
+        steps.saturating_mul(samples * SCALARS)
+    }
+
+    /// A tape on `numbers`, of [`len`](Self::len).
+    pub(crate) fn new(numbers: &'s mut [T], samples: usize) -> Self {
+        Self { samples, numbers: PerStep::new(numbers, samples * SCALARS) }
+    }
+
+    pub(super) fn samples(&self) -> usize {
+        self.samples
+    }
+
+    pub(super) fn get(&self, t: usize, sample: usize) -> Scalars<T> {
+        let k = &self.numbers.at(t)[sample * SCALARS..][..SCALARS];
+        Scalars { a: k[0], b: k[1], c: k[2], delta: k[3] }
+    }
+
+    pub(super) fn set(&mut self, t: usize, sample: usize, of: Scalars<T>) {
+        let Scalars { a, b, c, delta } = of;
+        self.numbers.at_mut(t)[sample * SCALARS..][..SCALARS].copy_from_slice(&[a, b, c, delta]);
+    }
+
+    /// c of the step before `t`, read before step `t` is written.
+    pub(super) fn c_before(&self, t: usize, sample: usize) -> Option<T> {
+        t.checked_sub(1).map(|before| self.get(before, sample).c)
+    }
+}
+
+/// Vectors of equal length: one for every step, or one that all steps share.
+#[derive(Debug)]
+pub(crate) struct PerStep<'s, T> {
+    numbers: &'s mut [T], // [steps or 1, len]
+    len: usize,
+}
+
+impl<'s, T> PerStep<'s, T> {
+    pub(crate) fn new(numbers: &'s mut [T], len: usize) -> Self {
+        Self { numbers, len }
+    }
+
+    /// Whether every step has its own.
+    pub(crate) fn every(&self) -> bool {
+        self.numbers.len() > self.len
+    }
+
+    fn start(&self, t: usize) -> usize {
+        if self.every() { t * self.len } else { 0 }
+    }
+
+    pub(crate) fn at(&self, t: usize) -> &[T] {
+        &self.numbers[self.start(t)..][..self.len]
+    }
+
+    pub(crate) fn at_mut(&mut self, t: usize) -> &mut [T] {
+        let start = self.start(t);
+        &mut self.numbers[start..][..self.len]
+    }
+
+    /// The vector of step `t` to write and the one before it to read. Where all share one there is none before: the
+    /// vector to write still holds it.
+    pub(crate) fn next(&mut self, t: usize) -> (Option<&[T]>, &mut [T]) {
+        if t == 0 || !self.every() {
+            return (None, self.at_mut(t));
+        }
+        let (before, from) = self.numbers.split_at_mut(t * self.len);
+        (Some(&before[(t - 1) * self.len..]), &mut from[..self.len])
+    }
+}
