@@ -121,6 +121,12 @@ pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta
     gemm_strided(out, stride, a, b, alpha, beta);
 }
 
+/// Whether products may ask for memory: only those of the `gemm` crate do, on CPUs without our kernels and with
+/// `SHEAF_SIMD=off`. Tests that count allocations ask this.
+pub fn may_allocate() -> bool {
+    level() == Level::Portable
+}
+
 /// As [`gemm()`], at most at this level: for benches and tests that compare levels.
 pub fn gemm_at<T: Real>(limit: Level, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
     let stride = b.cols;
