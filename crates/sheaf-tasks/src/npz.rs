@@ -15,17 +15,21 @@
 //! # Ok::<(), sheaf_admm::Error>(())
 //! ```
 
+mod array;
+
 use std::fs;
-use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use npyz::{NpyFile, Order, WriterBuilder};
+use npyz::{NpyFile, Order};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::{io_error, write_whole};
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
+
+pub use array::{Array, Values};
 
 /// The most bytes the numbers of one array may have, 1 GiB: a small damaged file must not ask for all memory.
 pub const MAX_ARRAY_BYTES: u64 = 1 << 30;
@@ -33,97 +37,6 @@ pub const MAX_ARRAY_BYTES: u64 = 1 << 30;
 /// NumPy's own limit for the text of a header.
 const MAX_HEADER: u64 = 10_000;
 const DAMAGED: &str = "the file is damaged or cut off; make or copy it again";
-
-/// One line per type: the variant, its Rust type, NumPy's name and what a header calls it.
-macro_rules! types {
-    ($($variant:ident($t:ty) $name:literal $descr:literal)*) => {
-        /// The numbers of an array.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum Values {
-            $(#[doc = concat!("`", $name, "`")] $variant(Vec<$t>),)*
-        }
-
-        impl Values {
-            /// How many there are.
-            pub fn len(&self) -> usize {
-                match self { $(Self::$variant(v) => v.len(),)* }
-            }
-
-            /// Whether there are none.
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// NumPy's name of the type.
-            pub fn dtype(&self) -> &'static str {
-                match self { $(Self::$variant(_) => $name,)* }
-            }
-
-            /// Bytes of one number of a type as a header calls it; `None` for other types.
-            fn width(descr: &str) -> Option<u64> {
-                match descr { $($descr => Some(size_of::<$t>() as u64),)* _ => None }
-            }
-
-            fn read(file: NpyFile<impl Read>) -> io::Result<Self> {
-                match file.dtype().descr().as_str() {
-                    $($descr => file.into_vec().map(Self::$variant),)*
-                    other => Err(io::Error::other(format!("type {other}"))),
-                }
-            }
-
-            fn write(&self, shape: &[u64], out: impl Write) -> io::Result<()> {
-                match self { $(Self::$variant(v) => {
-                    let mut writer = npyz::WriteOptions::new().default_dtype().shape(shape).writer(out).begin_nd()?;
-                    writer.extend(v.iter().copied())?;
-                    writer.finish()
-                })* }
-            }
-        }
-    };
-}
-
-types! {
-    U8(u8) "uint8" "'|u1'"
-    Bool(bool) "bool" "'|b1'"
-    I32(i32) "int32" "'<i4'"
-    I64(i64) "int64" "'<i8'"
-    F32(f32) "float32" "'<f4'"
-    F64(f64) "float64" "'<f8'"
-}
-
-/// Numbers with a shape, the last axis varying fastest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    shape: Vec<usize>,
-    values: Values,
-}
-
-impl Array {
-    /// An array; the shape's product must be the number of values, and it may have at most 8 axes.
-    pub fn new(shape: Vec<usize>, values: Values) -> Result<Self> {
-        let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-        if count != Some(values.len()) || shape.len() > 8 {
-            let expected = format!("as many values as shape {shape:?} holds, in at most 8 axes");
-            return Err(Error::new(ErrorKind::Shape, "array", expected, values.len()));
-        }
-        Ok(Self { shape, values })
-    }
-
-    /// Lengths of the axes.
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// The numbers.
-    pub fn values(&self) -> &Values {
-        &self.values
-    }
-
-    /// The numbers, without a copy.
-    pub fn into_values(self) -> Values {
-        self.values
-    }
-}
 
 /// An `.npz` file opened for reading.
 #[derive(Clone, Debug)]
@@ -204,8 +117,7 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
         |expected: &str, got: String| Error::new(ErrorKind::Malformed, place, expected, got).hint(DAMAGED);
     let broken = |e: io::Error| malformed("a .npy array", e.to_string());
     let unsupported = |expected: &str, got: &str, hint: &str| {
-        Error::new(ErrorKind::Unsupported, place, expected, got)
-            .hint(format!("in Python: {hint} before saving"))
+        Error::new(ErrorKind::Unsupported, place, expected, got).hint(format!("in Python: {hint}"))
     };
     let mut start = Vec::new();
     entry.by_ref().take(MAX_HEADER + 12).read_to_end(&mut start).map_err(broken)?;
@@ -214,30 +126,26 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
         return Err(malformed(&expected, format!("{:?}", start[..start.len().min(12)].escape_ascii())));
     };
     if text.contains(&b'[') {
-        return Err(unsupported(
-            "a plain array of numbers",
-            "a structured type",
-            "save each field by itself",
-        ));
+        let hint = "save each field as an array of its own";
+        return Err(unsupported("a plain array of numbers", "a structured type", hint));
     }
-    // The parser takes exponential time on nested brackets and multiplies the axes without a check; 19 digits cannot
-    // overflow its 64 bits.
-    let braces = text.iter().filter(|&&b| b == b'{').count();
-    if braces > 1 || text.iter().filter(|b| b.is_ascii_digit()).count() > 19 {
+    if !is_flat(text) {
         return Err(malformed("a header with one type and one shape", text.escape_ascii().to_string()));
     }
-    let mut reader = start.as_slice().chain(entry);
+    // npyz reads number by number; the buffer takes larger pieces from the decompressor.
+    let mut reader = BufReader::with_capacity(1 << 16, start.as_slice().chain(entry));
     let file = NpyFile::new(&mut reader).map_err(broken)?;
     let shape: Vec<usize> = file.shape().iter().map(|&n| n as usize).collect();
     // With at most one axis longer than 1 both orders are the same.
     if file.order() == Order::Fortran && shape.iter().filter(|&&n| n != 1).count() > 1 {
-        let hint = "numpy.ascontiguousarray(array)";
+        let hint = "numpy.ascontiguousarray(array) before saving";
         return Err(unsupported("an array in C order", "one in Fortran order", hint));
     }
     let descr = file.dtype().descr();
     let Some(width) = Values::width(&descr) else {
         let expected = "little-endian uint8, bool, int32, int64, float32 or float64";
-        return Err(unsupported(expected, &descr, "array.astype(numpy.uint8) or another of these types"));
+        let hint = "array.astype(numpy.uint8) or another of these types before saving";
+        return Err(unsupported(expected, &descr, hint));
     };
     let bytes = shape.iter().try_fold(width, |n, &d| n.checked_mul(d as u64)).unwrap_or(u64::MAX);
     if bytes > MAX_ARRAY_BYTES {
@@ -266,6 +174,14 @@ fn header_text(start: &[u8]) -> Option<(&[u8], usize)> {
     Some((start.get(at..at.checked_add(length)?)?, at + length))
 }
 
+/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries, overflows
+/// the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow its 64 bits.
+fn is_flat(text: &[u8]) -> bool {
+    let count = |is: fn(&u8) -> bool| text.iter().filter(|b| is(b)).count();
+    let known = |b: &u8| b.is_ascii_alphanumeric() || b"'\"{}(),:_|<>= \n".contains(b);
+    text.iter().all(known) && count(|&b| b == b'{' || b == b'(') <= 2 && count(u8::is_ascii_digit) <= 19
+}
+
 /// The bytes of a compressed `.npz` file.
 pub fn to_bytes(arrays: &[(&str, &Array)]) -> Result<Vec<u8>> {
     // Date and system are fixed: the same data, the same file.
@@ -280,10 +196,9 @@ pub fn to_bytes(arrays: &[(&str, &Array)]) -> Result<Vec<u8>> {
                 .hint("each name once; large arrays in several smaller files")
         };
         archive.start_file(format!("{name}.npy"), options).map_err(|e| wrong(&e))?;
-        let shape: Vec<u64> = array.shape.iter().map(|&n| n as u64).collect();
-        // The buffer passes larger pieces to the compressor than single numbers.
+        let shape: Vec<u64> = array.shape().iter().map(|&n| n as u64).collect();
         let mut out = BufWriter::new(&mut archive);
-        array.values.write(&shape, &mut out).and_then(|()| out.flush()).map_err(|e| wrong(&e))?;
+        array.values().write(&shape, &mut out).and_then(|()| out.flush()).map_err(|e| wrong(&e))?;
     }
     let bytes =
         archive.finish().map_err(|e| Error::new(ErrorKind::Unsupported, "archive", "an .npz file", e))?;

@@ -159,6 +159,9 @@ fn headers_that_would_cost_time_or_memory_are_refused_before_they_are_parsed() {
     let cases = [
         of(&"{1:".repeat(30), "2, 3"),
         of(&"[".repeat(30), "2, 3"),
+        of(&format!("{}1{}", "(".repeat(3_000), ",)".repeat(3_000)), "2, 3"),
+        of(&format!("{}1", "-".repeat(9_000)), "2, 3"),
+        of(&format!("{}''", "'' ".repeat(3_000)), "2, 3"),
         of("'<f4'", "4294967296, 4294967296"),
         of("'<f4'", "18446744073709551615, 2"),
         of("'<f4'", "9999999999999"),
