@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use npyz::{NpyFile, Order};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::{io_error, write_whole};
+use sheaf_learn::train::file::write_whole;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
@@ -49,14 +49,18 @@ pub struct Npz {
 impl Npz {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|e| io_error(path, "a readable file", &e))?;
+        let bytes = fs::read(path).map_err(|e| {
+            Error::new(ErrorKind::Io, path.display().to_string(), "a readable file", e)
+                .hint("check the path and its permissions")
+        })?;
         Self::from_bytes(bytes, path.display().to_string())
     }
 
     /// Takes the bytes of a file; `place` names it in errors.
     pub fn from_bytes(bytes: Vec<u8>, place: impl Into<String>) -> Result<Self> {
-        let (place, is_array, is_zip) =
-            (place.into(), bytes.starts_with(b"\x93NUMPY"), bytes.starts_with(b"PK"));
+        let place = place.into();
+        let (is_array, is_zip) = (bytes.starts_with(b"\x93NUMPY"), bytes.starts_with(b"PK\x03\x04"));
+        let has_end = bytes.windows(4).any(|w| w == b"PK\x05\x06");
         match ZipArchive::new(Cursor::new(bytes.into())) {
             Ok(archive) => {
                 let names = archive.file_names().flatten();
@@ -64,11 +68,19 @@ impl Npz {
                 Ok(Self { place, names, archive })
             }
             Err(error) => {
-                let got = if is_array { "a single .npy array".to_string() } else { error.to_string() };
-                let hint = if is_zip {
-                    DAMAGED
-                } else {
-                    "write one with `sheaf data`, or in Python with numpy.savez_compressed(file, inputs=..., labels=...)"
+                let (got, hint) = match (is_array, is_zip, has_end) {
+                    (true, ..) => (
+                        "a single .npy array".to_string(),
+                        "in Python: numpy.savez_compressed(file, inputs=..., labels=...)",
+                    ),
+                    (_, true, false) => {
+                        ("one without its end".to_string(), "the file is cut off; make or copy it again")
+                    }
+                    (_, true, true) => (error.to_string(), DAMAGED),
+                    _ => (
+                        "something else".to_string(),
+                        "write one with `sheaf data`, or in Python with numpy.savez_compressed",
+                    ),
                 };
                 Err(Error::new(ErrorKind::Malformed, place, "an .npz archive", got).hint(hint))
             }
