@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::run::{cargo, check, root};
-use crate::{files, readme};
+use crate::{files, machete, readme};
 
 struct Stage {
     name: &'static str,
@@ -22,9 +22,10 @@ enum Outcome {
 const STAGES: &[Stage] = &[
     Stage { name: "files", what: "file lengths, places of unsafe code and goldens, host names", run: files },
     Stage { name: "fmt", what: "cargo fmt --check", run: fmt },
+    Stage { name: "machete", what: "no dependency that nothing uses", run: unused_dependencies },
     Stage { name: "clippy", what: "clippy on everything, warnings are errors", run: clippy },
     Stage { name: "test", what: "all tests, doc tests included", run: test },
-    Stage { name: "simd-off", what: "all tests once more, with the portable kernels", run: simd_off },
+    Stage { name: "simd-off", what: "all tests once more, as on a CPU without our kernels", run: simd_off },
     Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
@@ -98,6 +99,10 @@ fn files() -> Result<Outcome> {
 fn fmt() -> Result<Outcome> {
     check(&mut cargo(&["fmt", "--all", "--check"]))?;
     Ok(Outcome::Done)
+}
+
+fn unused_dependencies() -> Result<Outcome> {
+    Ok(if machete::run()? { Outcome::Done } else { Outcome::NotRun(machete::MISSING) })
 }
 
 fn clippy() -> Result<Outcome> {

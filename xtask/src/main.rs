@@ -3,6 +3,7 @@
 mod ci;
 mod files;
 mod fixtures;
+mod machete;
 mod readme;
 mod run;
 

@@ -54,7 +54,9 @@ pub fn check(command: &mut Command) -> Result<()> {
 /// The command as one would type it, with the variables that change what it checks.
 fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
-    let ours = |name: &OsStr| name != "CARGO_TERM_COLOR" && name != "CARGO_INCREMENTAL";
+    let ours = |name: &OsStr| {
+        !["CARGO_TERM_COLOR", "CARGO_INCREMENTAL", "CARGO_PKG_NAME", "PATH"].iter().any(|n| name == *n)
+    };
     let variables = command.get_envs().filter(|(name, _)| ours(name)).map(|(name, value)| {
         format!("{}={:?}", name.to_string_lossy(), value.unwrap_or_default().to_string_lossy())
     });

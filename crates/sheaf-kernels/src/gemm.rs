@@ -3,9 +3,11 @@
 //!
 //! All matrices are row-major views with a row stride. `beta` is 0 (overwrite) or 1 (add).
 //!
-//! The kernels are our own (`product`), because sweeps must not ask for memory and a product with a general library
-//! does. On the shapes of this project (tens to thousands of rows, sides of 9 to 2048) they were measured to be as fast
-//! as the `gemm` crate or faster; only products with all sides near 1000 lost a few percent.
+//! With AVX2 or AVX-512 the kernels are our own (`product`), because sweeps must not ask for memory and a product with
+//! a general library does; `benches/product.rs` compares them. Other CPUs use the `gemm` crate (`portable`), which has
+//! kernels for NEON and others and may allocate.
+
+mod portable;
 
 use super::simd::{Level, level};
 use crate::Real;
@@ -94,16 +96,16 @@ macro_rules! gemm_of {
             #[allow(unsafe_code)]
             #[inline]
             fn product(product: Product<'_, $t>, limit: Level) {
-                #[cfg(target_arch = "x86_64")]
                 match limit.min(level()) {
                     // SAFETY: the level is never above what was detected, so the CPU has these instructions.
-                    Level::Avx512 => return unsafe { super::product::avx512::$kernel(product) },
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => unsafe { super::product::avx512::$kernel(product) },
                     // SAFETY: as above.
-                    Level::Avx2 => return unsafe { super::product::avx2::$kernel(product) },
-                    Level::Portable => {}
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => unsafe { super::product::avx2::$kernel(product) },
+                    Level::Plain => plain(product),
+                    _ => portable::product(product),
                 }
-                let _ = limit;
-                plain(product);
             }
         }
     };
@@ -119,20 +121,24 @@ pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta
     gemm_strided(out, stride, a, b, alpha, beta);
 }
 
-/// As [`gemm()`], the rows of `out` `stride` apart.
-pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
-    gemm_at(level(), out, stride, a, b, alpha, beta);
+/// Whether products may ask for memory: only those of the `gemm` crate do, on CPUs without our kernels and with
+/// `SHEAF_SIMD=off`. Tests that count allocations ask this.
+pub fn may_allocate() -> bool {
+    level() == Level::Portable
 }
 
-fn gemm_at<T: Real>(
-    limit: Level,
-    out: &mut [T],
-    stride: usize,
-    a: Mat<'_, T>,
-    b: Mat<'_, T>,
-    alpha: T,
-    beta: T,
-) {
+/// As [`gemm()`], at most at this level: for benches and tests that compare levels.
+pub fn gemm_at<T: Real>(limit: Level, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+    let stride = b.cols;
+    run(limit, out, stride, a, b, alpha, beta);
+}
+
+/// As [`gemm()`], the rows of `out` `stride` apart.
+pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+    run(level(), out, stride, a, b, alpha, beta);
+}
+
+fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     assert_eq!(k, b.rows, "gemm: inner dimensions differ");
     assert!(n <= stride || m <= 1, "gemm: output rows overlap");
@@ -149,7 +155,7 @@ fn gemm_at<T: Real>(
     }
 }
 
-/// The portable twin: row by row, adding up rows of `b` where its rows lie in a piece, dot products elsewhere.
+/// The plain twin: row by row, adding up rows of `b` where its rows lie in a piece, dot products elsewhere.
 fn plain<T: Real>(product: Product<'_, T>) {
     let Product { out, stride, a, b, alpha, add } = product;
     for i in 0..a.rows {
@@ -237,9 +243,9 @@ mod tests {
                 let (alpha, add) = (T::from_f64([1.0, -0.7][case >> 3]), case & 4 > 0);
                 let mut want = before.clone();
                 reference(&mut want, n + pad, a, b, alpha, add);
-                for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+                for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
                     let (mut got, beta) = (before.clone(), if add { T::ONE } else { T::ZERO });
-                    gemm_at(level, &mut got, n + pad, a, b, alpha, beta);
+                    run(level, &mut got, n + pad, a, b, alpha, beta);
                     // Sums of k products near 1, in any order.
                     let limit = 4.0 * T::EPSILON.to_f64() * (k as f64 + 4.0);
                     for (g, w) in got.iter().zip(&want) {
@@ -270,9 +276,9 @@ mod tests {
 
     #[test]
     fn what_lies_in_the_output_is_not_read_when_it_is_overwritten() {
-        for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+        for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
             let mut out = [f32::NAN; 6];
-            gemm_at(level, &mut out, 3, Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3), 1.0, 0.0);
+            run(level, &mut out, 3, Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3), 1.0, 0.0);
             assert_eq!(out, [3.0, 3.0, 3.0, 6.0, 6.0, 6.0]);
         }
     }

@@ -1,14 +1,17 @@
 //! Which vector instructions this CPU has, found once at run time, and the macro that compiles one plain loop
 //! for each of them.
 //!
-//! The environment variable `SHEAF_SIMD` lowers the level: `off` forces the portable twins, `avx2` caps at AVX2.
+//! The environment variable `SHEAF_SIMD` lowers the level: `avx2` caps at AVX2, `off` forces what a CPU without our
+//! kernels runs, `plain` forces the plain twins, products included.
 
 use std::sync::OnceLock;
 
 /// A set of vector instructions. Levels are ordered: a CPU that has one has all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// What every CPU of the target has.
+    /// The plain twins: loops that a reader can check, which tests compare with.
+    Plain,
+    /// What every CPU of the target has: the same loops, but products by the `gemm` crate, which may allocate.
     Portable,
     /// AVX2 and FMA.
     Avx2,
@@ -26,7 +29,8 @@ pub fn level() -> Level {
 /// Applies the wish of `SHEAF_SIMD`; words it does not know change nothing.
 fn cap(detected: Level, wish: Option<&str>) -> Level {
     match wish {
-        Some("off") => Level::Portable,
+        Some("plain") => Level::Plain,
+        Some("off") => detected.min(Level::Portable),
         Some("avx2") => detected.min(Level::Avx2),
         _ => detected,
     }
@@ -86,7 +90,7 @@ macro_rules! kernel {
                     Level::Avx512 => return unsafe { avx512($($arg),*) },
                     // SAFETY: as above.
                     Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    Level::Portable => {}
+                    Level::Plain | Level::Portable => {}
                 }
             }
             let _ = limit;
@@ -108,6 +112,7 @@ mod tests {
 
     #[test]
     fn the_variable_lowers_the_level_and_never_raises_it() {
+        assert_eq!(cap(Level::Avx512, Some("plain")), Level::Plain);
         assert_eq!(cap(Level::Avx512, Some("off")), Level::Portable);
         assert_eq!(cap(Level::Avx512, Some("avx2")), Level::Avx2);
         assert_eq!(cap(Level::Portable, Some("avx2")), Level::Portable);

@@ -1,9 +1,10 @@
-//! NumPy's `.npz` files: a zip archive with one `.npy` array per entry.
+//! NumPy's `.npz` files: a zip archive with one `.npy` array per entry, through the crates `zip` and `npyz`.
 //!
 //! Reads what `numpy.savez` and `numpy.savez_compressed` write and writes what `numpy.load` reads, for little-endian
 //! arrays of bytes, booleans, 32- and 64-bit integers and floats in C order. An entry is decoded when it is asked
-//! for, so an array of a foreign type does not disturb the others. Files are written beside their place and renamed,
-//! so that a full disk costs nothing that was there before.
+//! for, so an array of an unsupported type does not affect the others. The same arrays give the same bytes.
+//!
+//! Input is not trusted. An array may have at most [`MAX_ARRAY_BYTES`]; its header is checked before it is parsed.
 //!
 //! ```
 //! use sheaf_tasks::npz::{Array, Npz, Values, to_bytes};
@@ -14,121 +15,76 @@
 //! # Ok::<(), sheaf_admm::Error>(())
 //! ```
 
-mod npy;
-mod zip;
+mod array;
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
+use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
+use npyz::{NpyFile, Order};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::write_whole;
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
-/// The numbers of an array.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// `uint8`
-    U8(Vec<u8>),
-    /// `bool`
-    Bool(Vec<bool>),
-    /// `int32`
-    I32(Vec<i32>),
-    /// `int64`
-    I64(Vec<i64>),
-    /// `float32`
-    F32(Vec<f32>),
-    /// `float64`
-    F64(Vec<f64>),
-}
+pub use array::{Array, Values};
 
-impl Values {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::U8(v) => v.len(),
-            Self::Bool(v) => v.len(),
-            Self::I32(v) => v.len(),
-            Self::I64(v) => v.len(),
-            Self::F32(v) => v.len(),
-            Self::F64(v) => v.len(),
-        }
-    }
+/// The most bytes the numbers of one array may have, 1 GiB: a small damaged file must not ask for all memory.
+pub const MAX_ARRAY_BYTES: u64 = 1 << 30;
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// NumPy's name of the type.
-    pub fn dtype(&self) -> &'static str {
-        match self {
-            Self::U8(_) => "uint8",
-            Self::Bool(_) => "bool",
-            Self::I32(_) => "int32",
-            Self::I64(_) => "int64",
-            Self::F32(_) => "float32",
-            Self::F64(_) => "float64",
-        }
-    }
-}
-
-/// Numbers with a shape, the last axis varying fastest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    shape: Vec<usize>,
-    values: Values,
-}
-
-impl Array {
-    /// An array; the shape's product must be the number of values.
-    pub fn new(shape: Vec<usize>, values: Values) -> Result<Self> {
-        let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-        if count != Some(values.len()) {
-            let expected = format!("as many values as shape {shape:?} holds");
-            return Err(Error::new(ErrorKind::Shape, "array", expected, values.len()));
-        }
-        Ok(Self { shape, values })
-    }
-
-    /// Lengths of the axes.
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    /// The numbers.
-    pub fn values(&self) -> &Values {
-        &self.values
-    }
-
-    /// The numbers, without a copy.
-    pub fn into_values(self) -> Values {
-        self.values
-    }
-}
+/// NumPy's own limit for the text of a header.
+const MAX_HEADER: u64 = 10_000;
+const DAMAGED: &str = "the file is damaged or cut off; make or copy it again";
 
 /// An `.npz` file opened for reading.
 #[derive(Clone, Debug)]
 pub struct Npz {
     place: String,
-    bytes: Vec<u8>,
-    entries: Vec<zip::Entry>,
+    names: Vec<String>,
+    archive: ZipArchive<Cursor<Arc<[u8]>>>,
 }
 
 impl Npz {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let place = path.display().to_string();
         let bytes = fs::read(path).map_err(|e| {
-            Error::new(ErrorKind::Io, place.clone(), "a readable file", e)
+            Error::new(ErrorKind::Io, path.display().to_string(), "a readable file", e)
                 .hint("check the path and its permissions")
         })?;
-        Self::from_bytes(bytes, place)
+        Self::from_bytes(bytes, path.display().to_string())
     }
 
     /// Takes the bytes of a file; `place` names it in errors.
     pub fn from_bytes(bytes: Vec<u8>, place: impl Into<String>) -> Result<Self> {
         let place = place.into();
-        let entries = zip::directory(&bytes, &place)?;
-        Ok(Self { place, bytes, entries })
+        let (is_array, is_zip) = (bytes.starts_with(b"\x93NUMPY"), bytes.starts_with(b"PK\x03\x04"));
+        let has_end = bytes.windows(4).any(|w| w == b"PK\x05\x06");
+        match ZipArchive::new(Cursor::new(bytes.into())) {
+            Ok(archive) => {
+                let names = archive.file_names().flatten();
+                let names = names.filter_map(|name| Some(name.strip_suffix(".npy")?.to_string())).collect();
+                Ok(Self { place, names, archive })
+            }
+            Err(error) => {
+                let (got, hint) = match (is_array, is_zip, has_end) {
+                    (true, ..) => (
+                        "a single .npy array".to_string(),
+                        "in Python: numpy.savez_compressed(file, inputs=..., labels=...)",
+                    ),
+                    (_, true, false) => {
+                        ("one without its end".to_string(), "the file is cut off; make or copy it again")
+                    }
+                    (_, true, true) => (error.to_string(), DAMAGED),
+                    _ => (
+                        "something else".to_string(),
+                        "write one with `sheaf data`, or in Python with numpy.savez_compressed",
+                    ),
+                };
+                Err(Error::new(ErrorKind::Malformed, place, "an .npz archive", got).hint(hint))
+            }
+        }
     }
 
     /// What the file is called in errors.
@@ -138,52 +94,130 @@ impl Npz {
 
     /// Names of the arrays in the order of the file.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().filter_map(|e| e.name.strip_suffix(".npy"))
+        self.names.iter().map(String::as_str)
     }
 
     /// Decodes an array.
     pub fn array(&self, name: &str) -> Result<Array> {
-        let entry = self.entries.iter().find(|e| e.name.strip_suffix(".npy") == Some(name));
-        let Some(entry) = entry else {
-            let got = self.names().collect::<Vec<_>>().join(", ");
-            let got = if got.is_empty() { "no arrays".to_string() } else { got };
-            return Err(Error::new(
-                ErrorKind::Malformed,
-                self.place.clone(),
-                format_args!("an array `{name}`"),
-                got,
-            )
-            .hint(format!("in Python: numpy.savez_compressed(file, {name}=...)")));
-        };
         let place = format!("{}, array `{name}`", self.place);
-        npy::decode(&zip::extract(&self.bytes, entry, &place)?, &place)
+        // The copy shares directory and bytes; it is a read position of its own.
+        let mut archive = self.archive.clone();
+        match archive.by_name(&format!("{name}.npy")) {
+            Ok(mut entry) => {
+                let size = entry.size();
+                decode(&mut entry, size, &place)
+            }
+            Err(ZipError::FileNotFound) => {
+                let got = self.names.join(", ");
+                let got = if got.is_empty() { "no arrays".to_string() } else { got };
+                let expected = format!("an array `{name}`");
+                Err(Error::new(ErrorKind::Malformed, self.place.clone(), expected, got)
+                    .hint(format!("in Python: numpy.savez_compressed(file, {name}=...)")))
+            }
+            Err(e @ (ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_))) => {
+                Err(Error::new(ErrorKind::Unsupported, place, "a stored or deflated entry", e)
+                    .hint("numpy.savez and numpy.savez_compressed write such entries"))
+            }
+            Err(e) => Err(Error::new(ErrorKind::Malformed, place, "a readable entry", e).hint(DAMAGED)),
+        }
     }
+}
+
+/// The array of an entry of `size` bytes.
+fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
+    let malformed =
+        |expected: &str, got: String| Error::new(ErrorKind::Malformed, place, expected, got).hint(DAMAGED);
+    let broken = |e: io::Error| malformed("a .npy array", e.to_string());
+    let unsupported = |expected: &str, got: &str, hint: &str| {
+        Error::new(ErrorKind::Unsupported, place, expected, got).hint(format!("in Python: {hint}"))
+    };
+    let mut start = Vec::new();
+    entry.by_ref().take(MAX_HEADER + 12).read_to_end(&mut start).map_err(broken)?;
+    let Some((text, data_at)) = header_text(&start) else {
+        let expected = format!("a .npy header of at most {MAX_HEADER} bytes");
+        return Err(malformed(&expected, format!("{:?}", start[..start.len().min(12)].escape_ascii())));
+    };
+    if text.contains(&b'[') {
+        let hint = "save each field as an array of its own";
+        return Err(unsupported("a plain array of numbers", "a structured type", hint));
+    }
+    if !is_flat(text) {
+        return Err(malformed("a header with one type and one shape", text.escape_ascii().to_string()));
+    }
+    // npyz reads number by number; the buffer takes larger pieces from the decompressor.
+    let mut reader = BufReader::with_capacity(1 << 16, start.as_slice().chain(entry));
+    let file = NpyFile::new(&mut reader).map_err(broken)?;
+    let shape: Vec<usize> = file.shape().iter().map(|&n| n as usize).collect();
+    // With at most one axis longer than 1 both orders are the same.
+    if file.order() == Order::Fortran && shape.iter().filter(|&&n| n != 1).count() > 1 {
+        let hint = "numpy.ascontiguousarray(array) before saving";
+        return Err(unsupported("an array in C order", "one in Fortran order", hint));
+    }
+    let descr = file.dtype().descr();
+    let Some(width) = Values::width(&descr) else {
+        let expected = "little-endian uint8, bool, int32, int64, float32 or float64";
+        let hint = "array.astype(numpy.uint8) or another of these types before saving";
+        return Err(unsupported(expected, &descr, hint));
+    };
+    let bytes = shape.iter().try_fold(width, |n, &d| n.checked_mul(d as u64)).unwrap_or(u64::MAX);
+    if bytes > MAX_ARRAY_BYTES {
+        let expected = format!("an array of at most {MAX_ARRAY_BYTES} bytes");
+        return Err(Error::new(ErrorKind::Unsupported, place, expected, format!("{shape:?}, {descr}"))
+            .hint("split it into several files"));
+    }
+    if data_at as u64 + bytes != size {
+        let expected = format!("the bytes of {shape:?} numbers of {width} bytes");
+        return Err(malformed(&expected, format!("{} bytes", size.saturating_sub(data_at as u64))));
+    }
+    let values = Values::read(file).map_err(broken)?;
+    // Reading to the end checks the checksum.
+    match reader.read(&mut [0]).map_err(broken)? {
+        0 => Array::new(shape, values),
+        _ => Err(malformed("as many bytes as the directory says", "more".into())),
+    }
+}
+
+/// The text of a header, and where the data begin.
+fn header_text(start: &[u8]) -> Option<(&[u8], usize)> {
+    let (length, at) = match start.get(6)? {
+        1 => (u16::from_le_bytes(*start.get(8..)?.first_chunk()?) as usize, 10usize),
+        _ => (u32::from_le_bytes(*start.get(8..)?.first_chunk()?) as usize, 12),
+    };
+    Some((start.get(at..at.checked_add(length)?)?, at + length))
+}
+
+/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries, overflows
+/// the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow its 64 bits.
+fn is_flat(text: &[u8]) -> bool {
+    let count = |is: fn(&u8) -> bool| text.iter().filter(|b| is(b)).count();
+    let known = |b: &u8| b.is_ascii_alphanumeric() || b"'\"{}(),:_|<>= \n".contains(b);
+    text.iter().all(known) && count(|&b| b == b'{' || b == b'(') <= 2 && count(u8::is_ascii_digit) <= 19
 }
 
 /// The bytes of a compressed `.npz` file.
 pub fn to_bytes(arrays: &[(&str, &Array)]) -> Result<Vec<u8>> {
-    let mut archive = zip::Writer::default();
+    // Date and system are fixed: the same data, the same file.
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .last_modified_time(DateTime::default())
+        .system(System::Unix);
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, array) in arrays {
-        archive.add(&format!("{name}.npy"), &npy::encode(array))?;
+        let wrong = |e: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Unsupported, *name, "an array that fits an .npz file", e)
+                .hint("each name once; large arrays in several smaller files")
+        };
+        archive.start_file(format!("{name}.npy"), options).map_err(|e| wrong(&e))?;
+        let shape: Vec<u64> = array.shape().iter().map(|&n| n as u64).collect();
+        let mut out = BufWriter::new(&mut archive);
+        array.values().write(&shape, &mut out).and_then(|()| out.flush()).map_err(|e| wrong(&e))?;
     }
-    archive.finish()
+    let bytes =
+        archive.finish().map_err(|e| Error::new(ErrorKind::Unsupported, "archive", "an .npz file", e))?;
+    Ok(bytes.into_inner())
 }
 
-/// Writes a compressed `.npz` file, beside its place first.
+/// Writes a compressed `.npz` file; what was at `path` stays until the new file is complete.
 pub fn write(path: &Path, arrays: &[(&str, &Array)]) -> Result<()> {
-    let bytes = to_bytes(arrays)?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    let written = File::create(partial).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(partial, path)
-    });
-    written.map_err(|e| {
-        // What could not be finished is of no use; a failure to remove it changes nothing about the error.
-        let _ = fs::remove_file(partial);
-        Error::new(ErrorKind::Io, path.display().to_string(), "a file that can be written", e)
-            .hint("check that the folder exists, may be written to and has space left")
-    })
+    write_whole(path, &to_bytes(arrays)?)
 }

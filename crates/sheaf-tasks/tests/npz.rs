@@ -1,5 +1,6 @@
 //! `.npz` files: NumPy's are read, ours come back unchanged, damaged ones are refused with a reason.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -135,6 +136,66 @@ fn an_entry_that_unpacks_to_more_than_it_says_is_refused() {
     );
 }
 
+/// An archive with one entry `x.npy`, deflated.
+fn with_entry(content: &[u8]) -> Npz {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    archive.start_file("x.npy", zip::write::SimpleFileOptions::default()).unwrap();
+    archive.write_all(content).unwrap();
+    Npz::from_bytes(archive.finish().unwrap().into_inner(), "made").unwrap()
+}
+
+/// A version 2 array with this header and some data.
+fn npy(header: &str, data: &[u8]) -> Vec<u8> {
+    let length = (header.len() as u32).to_le_bytes();
+    [b"\x93NUMPY\x02\x00", &length[..], header.as_bytes(), data].concat()
+}
+
+#[test]
+fn headers_that_would_cost_time_or_memory_are_refused_before_they_are_parsed() {
+    let of = |descr: &str, shape: &str| {
+        npy(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({shape}), }}\n"), &[0; 24])
+    };
+    assert_eq!(with_entry(&of("'<f4'", "2, 3")).array("x").unwrap().shape(), [2, 3]);
+    let cases = [
+        of(&"{1:".repeat(30), "2, 3"),
+        of(&"[".repeat(30), "2, 3"),
+        of(&format!("{}1{}", "(".repeat(3_000), ",)".repeat(3_000)), "2, 3"),
+        of(&format!("{}1", "-".repeat(9_000)), "2, 3"),
+        of(&format!("{}''", "'' ".repeat(3_000)), "2, 3"),
+        of("'<f4'", "4294967296, 4294967296"),
+        of("'<f4'", "18446744073709551615, 2"),
+        of("'<f4'", "9999999999999"),
+        of("'|u1'", "1073741825"),
+        of("'<f4'", &"1, ".repeat(5_000)),
+        of("'<f4'", "-2, -3"),
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}".to_vec(),
+        b"\x93NUMPY\x07\x00\x02\x00\x00\x00{}".to_vec(),
+    ];
+    for case in cases {
+        let error = with_entry(&case).array("x").unwrap_err();
+        assert!(error.place().contains("array `x`") && error.hint_text().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn a_small_file_cannot_ask_for_more_than_the_limit() {
+    // A header that declares 2.9 GB, in an entry of 1.4 MB.
+    let mut bytes = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (362500000,), }\n", &[]);
+    bytes.resize(1_400_000, 0);
+    let error = with_entry(&bytes).array("x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains(&npz::MAX_ARRAY_BYTES.to_string()), "{error}");
+    assert!(error.hint_text().unwrap().contains("several files"));
+}
+
+#[test]
+fn the_same_arrays_give_the_same_bytes() {
+    let first = bytes_of(&all_types());
+    // The format's clock counts in steps of two seconds: a date of now would differ.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert_eq!(bytes_of(&all_types()), first);
+}
+
 #[test]
 fn sixty_four_bit_fields_are_understood() {
     // The same archive with the directory's 32-bit fields moved to the extra field and the end record.
@@ -151,7 +212,10 @@ fn sixty_four_bit_fields_are_understood() {
     [size, packed, header].iter().for_each(|n| bytes.extend_from_slice(&n.to_le_bytes()));
     let end_64 = bytes.len() as u64;
     bytes.extend_from_slice(b"PK\x06\x06");
-    bytes.extend_from_slice(&[0; 28]);
+    // The record's remaining size, two versions, two disks, and the entries on this disk and in all.
+    bytes.extend_from_slice(&44u64.to_le_bytes());
+    bytes.extend_from_slice(&[45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&1u64.to_le_bytes());
     bytes.extend_from_slice(&1u64.to_le_bytes());
     bytes.extend_from_slice(&(end_64 - central as u64).to_le_bytes());
     bytes.extend_from_slice(&(central as u64).to_le_bytes());

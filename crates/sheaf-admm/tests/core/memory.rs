@@ -5,6 +5,7 @@ use sheaf_admm::x_update::{Curvature, Dense, Diagonal, Equality, Objective, Obje
 use sheaf_admm::z_update::{
     Agreement, Cg, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
 };
+use sheaf_kernels::gemm::may_allocate;
 use sheaf_testkit::{CountingAllocator, TestRng, allocations};
 
 use crate::net::{Kind, MapBuffers, Net, penalty};
@@ -110,7 +111,8 @@ fn solving_and_differentiating_allocate_nothing_after_the_first_time() {
                         again = round(&net, &point, &problem, &options, adjoint, &mut ws, &mut buffers);
                     });
                     let place = format!("{}, {name}, objective {i}, {mode:?}, {adjoint:?}", net.name);
-                    assert_eq!(count, 0, "{place}: requests for memory");
+                    // The product of CPUs without our kernels may allocate.
+                    assert!(count == 0 || may_allocate(), "{place}: {count} requests for memory");
                     assert!(
                         first.is_finite() && first.to_bits() == again.to_bits(),
                         "{place}: {first} {again}"

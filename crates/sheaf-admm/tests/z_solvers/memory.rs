@@ -3,6 +3,7 @@ use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{
     Agreement, ConsensusGrad, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
 };
+use sheaf_kernels::gemm::may_allocate;
 use sheaf_testkit::{CountingAllocator, TestRng, allocations};
 
 #[global_allocator]
@@ -67,7 +68,9 @@ fn solves_and_their_adjoints_ask_for_no_memory() {
             };
             // The first run may warm up what lives outside the library.
             run();
-            assert_eq!(allocations(run), 0, "{}: {z_update:?}", case.name);
+            // The product of CPUs without our kernels may allocate.
+            let count = allocations(run);
+            assert!(count == 0 || may_allocate(), "{}: {z_update:?}: {count}", case.name);
         }
     }
 }

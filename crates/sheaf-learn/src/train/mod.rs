@@ -14,9 +14,7 @@
 pub mod adamw;
 pub mod checkpoint;
 pub mod clip;
-pub mod crc32c;
 pub mod ema;
-pub mod f16;
 pub mod file;
 pub mod loss;
 pub mod metrics;

@@ -16,7 +16,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::crc32c::crc32c;
+use crc32c::crc32c;
+
 use super::file::io_error;
 use sheaf_admm::Result;
 

@@ -11,11 +11,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crc32c::crc32c;
+use half::f16;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata};
 
-use super::crc32c::crc32c;
-use super::f16::{f16_from_f32, f32_from_f16};
 use super::file::io_error;
 use crate::params::ParamLayout;
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -78,8 +78,8 @@ fn push(data: &mut Vec<u8>, values: &[f32], precision: Precision) -> Result<(), 
         match precision {
             Precision::F32 => data.extend_from_slice(&value.to_le_bytes()),
             Precision::F16 => {
-                let half = f16_from_f32(value);
-                if value.is_finite() && !f32_from_f16(half).is_finite() {
+                let half = f16::from_f32(value);
+                if value.is_finite() && !half.is_finite() {
                     return Err(value);
                 }
                 data.extend_from_slice(&half.to_le_bytes());
@@ -167,7 +167,7 @@ impl TensorFile {
                 Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
             }
             Dtype::F16 if types.contains(&Dtype::F16) => {
-                Ok(bytes.as_chunks::<2>().0.iter().map(|b| f32_from_f16(u16::from_le_bytes(*b))).collect())
+                Ok(bytes.as_chunks::<2>().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect())
             }
             other => Err(Error::new(ErrorKind::Malformed, place(), want, format_args!("{other:?}"))),
         }
@@ -199,3 +199,32 @@ impl TensorFile {
 }
 
 const FOREIGN: &str = "the file belongs to a model with another configuration";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files written by earlier versions hold these checksums and these bits.
+    #[test]
+    fn checksums_and_halves_are_those_of_files_already_written() {
+        // The check value of the polynomial, and test vectors of RFC 3720, appendix B.4.
+        assert_eq!([crc32c(b"123456789"), crc32c(&[0; 32])], [0xE306_9283, 0x8A91_36AA]);
+        assert_eq!([crc32c(&[0xFF; 32]), crc32c(b"")], [0x62A8_AB43, 0]);
+        for (value, bits) in [
+            (1.0, 0x3C00),
+            (-2.0, 0xC000),
+            (65519.0, 0x7BFF),
+            (2f32.powi(-24), 1),
+            // Ties go to even, above and below 2⁻¹⁴.
+            (1.0 + 2f32.powi(-11), 0x3C00),
+            (1.0 + 3.0 * 2f32.powi(-11), 0x3C02),
+            (2f32.powi(-25), 0),
+            (1.5 * 2f32.powi(-24), 2),
+        ] {
+            let mut data = Vec::new();
+            push(&mut data, &[value], Precision::F16).unwrap();
+            assert_eq!(data, u16::to_le_bytes(bits), "{value}");
+        }
+        assert_eq!(push(&mut Vec::new(), &[-65520.0], Precision::F16), Err(-65520.0));
+    }
+}

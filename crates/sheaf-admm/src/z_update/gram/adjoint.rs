@@ -2,9 +2,9 @@
 
 use super::System;
 use super::work::{Adjoint, Kept, pair};
-use crate::z_update::{Agreement, ConsensusGrad};
 use crate::Real;
 use crate::sheaf::MapsGrad;
+use crate::z_update::{Agreement, ConsensusGrad};
 use sheaf_kernels::cliques::{
     Direction, DirectionVjp, ResidualVjp, advance, direction, direction_vjp, residual_vjp,
 };

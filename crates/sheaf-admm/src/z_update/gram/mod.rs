@@ -40,7 +40,6 @@ pub use orthonormal::Orthonormal;
 
 pub(super) use work::room;
 
-use work::{Adjoint, Forward, Kept, Scalars};
 use super::{Agreement, ConsensusGrad, InnerTotals, Stop};
 use crate::error::check_positive;
 use crate::sheaf::{Maps, SharedMaps, SheafOp};
@@ -50,6 +49,7 @@ use sheaf_kernels::cliques::{
     DirectionInPlace, Groups, StepInPlace, direction_in_place, exchange_cliques, step_in_place,
 };
 use sheaf_kernels::vector::{add, axpy, dot, norm};
+use work::{Adjoint, Forward, Kept, Scalars};
 
 /// Conjugate gradients in the space of projections.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,11 +18,11 @@
 
 use super::work::{cut, room, sums_len};
 use super::{Space, one_penalty, rows_len};
-use crate::z_update::{Agreement, ConsensusGrad, InnerTotals};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
+use crate::z_update::{Agreement, ConsensusGrad, InnerTotals};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::cliques::exchange_cliques_by;
 use sheaf_kernels::vector::{add, dot};
