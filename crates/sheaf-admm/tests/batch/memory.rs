@@ -3,6 +3,7 @@
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Seeds, Start, Workspace};
 use sheaf_admm::x_update::ObjectiveGrad;
 use sheaf_admm::z_update::{Agreement, Cg, Exact, Gram, Orthonormal, ZUpdate};
+use sheaf_kernels::gemm::may_allocate;
 use sheaf_testkit::{CountingAllocator, allocations};
 
 use crate::support::{Batch, SOFT};
@@ -22,7 +23,8 @@ fn batches_ask_for_no_memory() {
                 prepared.updates.prepare(&prepared.stack, batch.dims(), 0.5, a, b).unwrap();
             }
         });
-        assert_eq!(again, 0, "{}: preparing", batch.name);
+        // The product of CPUs without our kernels may allocate.
+        assert!(again == 0 || may_allocate(), "{}: preparing: {again}", batch.name);
         let mut solvers = vec![
             ZUpdate::Gram(Gram::published(SOFT, 4)),
             ZUpdate::Gram(Gram::to_tolerance(Agreement::Hard, 1e-6, 9)),
@@ -55,7 +57,8 @@ fn batches_ask_for_no_memory() {
                         problem.reverse(Adjoint::Unrolled, &seeds, &mut grads, &mut ws).unwrap();
                     };
                     round();
-                    assert_eq!(allocations(&mut round), 0, "{}, {z_update:?}, {mode:?}", batch.name);
+                    let count = allocations(&mut round);
+                    assert!(count == 0 || may_allocate(), "{}, {z_update:?}, {mode:?}: {count}", batch.name);
                 }
             }
         }
