@@ -50,7 +50,7 @@ fn what_is_watched_is_what_is_traced_and_evaluated() {
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-5 * b.abs();
         assert!(close(rms(&trace.primal[6 * agents..]), watched.distances.primal));
         assert!(close(rms(&trace.dual[6 * agents..]), watched.distances.dual));
-        assert!(close(trace.consistency[6], watched.distances.consistency));
+        assert!(close(trace.edge_rms[6], watched.distances.consistency));
         let mut predicted = vec![0; 81];
         argmax(&picture, &mut predicted);
         assert_eq!(predicted, watched.predicted);
