@@ -225,7 +225,9 @@ impl<T: Real> System<'_, '_, T> {
             let d_k = PerStep::new(&mut d_ks[n..], n);
             let (d_r, a_dk) = (&mut *d_r, &mut *a_dk);
             let mut back = PlainVjp { map: &mut map, p, k, d_x, d_r, d_p, a_dk, d_k, pending: None };
-            krylov::run_vjp(self.rule(), &mut back, &tape, &[count], end_read, &mut [T::ZERO]);
+            let mut report = krylov::steps_of(count);
+            let reports = krylov::Reports::new(&mut report);
+            krylov::run_vjp(self.rule(), &mut back, &tape, &reports, end_read, &mut [T::ZERO]);
         }
         if count > 0 && !end_read && !deferred {
             d_ks[count * n..][..n].iter_mut().for_each(|d| *d += *d);

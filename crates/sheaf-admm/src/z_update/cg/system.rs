@@ -128,7 +128,8 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         let mut map = StateMap { system: self, rows, keep, y, tmp };
         self.begin(w, z_prev, carry, x, r, &mut map);
         let mut solve = Plain::new(&mut map, x, r, p, k, !carry.is_empty());
-        let mut reports = [InnerReport::default()];
+        let mut report = [T::ZERO; krylov::REPORT];
+        let mut reports = krylov::Reports::new(&mut report);
         krylov::run(
             self.rule(),
             &mut solve,
@@ -136,7 +137,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
             &mut tape,
             &mut reports,
         );
-        reports[0]
+        reports.get(0)
     }
 }
 

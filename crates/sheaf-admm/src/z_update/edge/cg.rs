@@ -83,7 +83,8 @@ impl<T: Real> EdgeCg<T> {
         system.first = self.first();
         let (p, k) = (PerStep::new(p, len), PerStep::new(k, len));
         let mut solve = Plain::new(system, lambda, r, p, k, false);
-        let (mut tape, mut reports) = (Tape::new(scalars, 1), [InnerReport::default()]);
+        let mut report = [T::ZERO; krylov::REPORT];
+        let (mut tape, mut reports) = (Tape::new(scalars, 1), krylov::Reports::new(&mut report));
         krylov::run(
             self.rule(),
             &mut solve,
@@ -91,7 +92,7 @@ impl<T: Real> EdgeCg<T> {
             &mut tape,
             &mut reports,
         );
-        reports[0]
+        reports.get(0)
     }
 
     /// Adjoint of [`run`](Self::run) through the `steps` that ran: `d_lambda` goes from the gradient of the end to that
@@ -115,7 +116,9 @@ impl<T: Real> EdgeCg<T> {
         let (d_x, d_r_steps) = (&*d_lambda, &mut *d_r);
         let mut back =
             PlainVjp { map: &mut *system, p, k, d_x, d_r: d_r_steps, d_p, a_dk, d_k, pending: None };
-        krylov::run_vjp(self.rule(), &mut back, &tape, &[steps], false, &mut [T::ZERO]);
+        let mut report = krylov::steps_of(steps);
+        let reports = krylov::Reports::new(&mut report);
+        krylov::run_vjp(self.rule(), &mut back, &tape, &reports, false, &mut [T::ZERO]);
         add(system.grad.d_b, d_r);
         if self.warm {
             d_r.iter_mut().for_each(|d| *d = -*d);

@@ -6,22 +6,16 @@
 //! C = G Gᵀ instead of two with G. With e = C p and s = C r:
 //!
 //! ```text
-//! y = G w      r = −γ M y
-//! s = C r      c = r·s      b = c/(c_prev + ε) (0 at first)      p = r + b p_prev      e = s + b e_prev
-//! k = γ M e + ρ p      δ = e·k + ε      a = c/δ      ξ += a p      r_next = r − a k
-//! g = Gᵀξ      z = w + g
+//! y = G w      r = −γ M y      ξ from the steps of CG with k = γ M e + ρ p      g = Gᵀξ      z = w + g
 //! ```
 //!
-//! Here ε is the guard. c is the squared residual of the states, so a tolerance means what it means for
-//! [`Cg`](super::Cg). Inner products run over the agents of a sample; the products over all samples of a batch at once.
-//! Adjoint, t from the last step to the first, with f = G d_z the gradient of ξ:
+//! The steps and their adjoint are those of [`krylov`](super::krylov), with B = ρ and M there γ M here. c is the squared
+//! residual of the states, so a tolerance means what it means for [`Cg`](super::Cg). Inner products run over the agents of
+//! a sample; the products over all samples of a batch at once. Around the adjoint of the steps, with f = G d_z the gradient
+//! of ξ and ε the guard:
 //!
 //! ```text
-//! d_a = f·p − d_r·k      d_c += d_a/δ      d_δ = −d_a a/δ
-//! d_k = d_δ e − a d_r      d_e += d_δ k + γ M d_k      d_p += a f + ρ d_k
 //! d_ρ += d_k·p      d_γ += d_k·M e = (d_k·k − ρ d_k·p)/γ,  d_k·k = d_δ (δ − ε) − a d_r·k
-//! d_b = d_p·p_prev + d_e·e_prev      d_c += d_b/(c_prev + ε)      d_c_prev = −d_b c/(c_prev + ε)²
-//! d_r += d_p + d_c s      d_s = d_e + d_c r      d_r += C d_s      d_p_prev = b d_p      d_e_prev = b d_e
 //! at the end: d_y = −γ M d_r      d_γ += d_r·r/γ
 //! ```
 //!
@@ -40,6 +34,7 @@ pub use orthonormal::Orthonormal;
 
 pub(super) use work::room;
 
+use super::krylov::{self, Steps};
 use super::{Agreement, ConsensusGrad, InnerTotals, Stop};
 use crate::error::check_positive;
 use crate::sheaf::{Maps, SharedMaps, SheafOp};
@@ -49,7 +44,7 @@ use sheaf_kernels::cliques::{
     DirectionInPlace, Groups, StepInPlace, direction_in_place, exchange_cliques, step_in_place,
 };
 use sheaf_kernels::vector::{add, axpy, dot, norm};
-use work::{Adjoint, Forward, Kept, Scalars};
+use work::{Adjoint, Forward, Kept};
 
 /// Conjugate gradients in the space of projections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,9 +93,7 @@ impl<T: Real> Gram<T> {
     }
 
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        Forward::<T>::len(rows_len(op), op)
-            + Kept::<T>::len(rows_len(op), op.samples(), 1)
-            + Scalars::<T>::len(op.samples(), self.stop.max_steps())
+        Forward::<T>::len(rows_len(op), op) + Kept::<T>::len(rows_len(op), op.samples(), 1)
     }
 
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
@@ -125,7 +118,7 @@ impl<T: Real> Gram<T> {
         let (mut work, rest) = Forward::carve(system.n, op, scratch);
         let steps = self.stop.max_steps();
         let mut kept = if kept.is_empty() {
-            Kept::single(system.n, op.samples(), steps, rest)
+            Kept::carve(system.n, op.samples(), 1, rest)
         } else {
             Kept::carve(system.n, op.samples(), steps, kept)
         };
@@ -147,7 +140,7 @@ impl<T: Real> Gram<T> {
         let system = System::new(self, op, rho)?;
         let steps = self.stop.max_steps();
         let (own, scratch) = scratch.split_at_mut(if kept.is_empty() { self.kept_len(op) } else { 0 });
-        let kept = if kept.is_empty() {
+        let mut kept = if kept.is_empty() {
             let mut kept = Kept::carve(system.n, op.samples(), steps, own);
             let (mut work, _) = Forward::carve(system.n, op, scratch);
             system.solve(w, &mut kept, &mut work);
@@ -155,9 +148,9 @@ impl<T: Real> Gram<T> {
         } else {
             Kept::carve(system.n, op.samples(), steps, kept)
         };
-        let steps = kept.steps_run();
+        let steps = kept.reports().most_steps();
         let mut work = Adjoint::carve(system.n, op, steps, scratch);
-        system.vjp(w, &kept, steps, d_z, d_w, grad, &mut work);
+        system.vjp(w, &mut kept, steps, d_z, d_w, grad, &mut work);
         Ok(())
     }
 }
@@ -248,111 +241,139 @@ impl<'a, T: Real> System<'a, T> {
 
     /// ξ of every sample.
     fn solve(&self, w: &[T], kept: &mut Kept<'_, T>, work: &mut Forward<'_, T>) -> InnerTotals {
+        let max_steps = self.cfg.stop.max_steps();
+        let (y, s, mut tape, mut reports) = kept.parts();
         let mut totals = InnerTotals { solves: self.samples, ..InnerTotals::default() };
-        kept.scalars.fill(Scalars::default());
         if self.n == 0 {
+            krylov::run(
+                krylov::Rule { max_steps: 0, ..self.rule() },
+                &mut Nothing,
+                None,
+                &mut tape,
+                &mut reports,
+            );
             return totals;
         }
-        self.space.maps.project(w, kept.y, self.space.m);
-        self.space.exchange(-self.gamma, kept.y, work.r, work.sums);
+        self.space.maps.project(w, y, self.space.m);
+        self.space.exchange(-self.gamma, y, work.r, work.sums);
         work.xi.fill(T::ZERO);
-        let (max_steps, tolerance) = (self.cfg.stop.max_steps(), self.cfg.stop.goal(T::ZERO).is_some());
-        let mut running = self.samples;
-        for t in 0..max_steps {
-            self.space.maps.gram(work.r, kept.s(t), false);
-            running = self.step(t, w, kept, work, &mut totals);
-            if running == 0 {
-                break;
-            }
-        }
-        if tolerance && running > 0 {
-            // The residuals that the last steps left.
-            self.space.maps.gram(work.r, work.e, false);
-            for b in (0..self.samples).filter(|&b| max_steps == 0 || kept.scalars.ran(max_steps - 1, b)) {
-                let own = self.own(b);
-                let c = dot(&work.r[own.clone()], &work.e[own]);
-                let met = c <= self.goal(b, w, c, work.goals, max_steps == 0);
-                totals.missed += usize::from(!met);
-            }
+        let Forward { r, p, e, xi, sums, goals } = work;
+        let goals = self.goals(w, r, e, goals).then_some(&**goals);
+        let mut running = Running { system: self, s, r, p, e, xi, sums, at: 0, max_steps };
+        krylov::run(self.rule(), &mut running, goals, &mut tape, &mut reports);
+        for sample in 0..self.samples {
+            let report = reports.get(sample);
+            totals.steps += report.steps;
+            totals.missed += usize::from(!report.converged);
         }
         totals
     }
 
-    fn own(&self, b: usize) -> std::ops::Range<usize> {
+    pub(super) fn rule(&self) -> krylov::Rule<T> {
+        krylov::Rule { guard: self.cfg.guard, max_steps: self.cfg.stop.max_steps() }
+    }
+
+    pub(super) fn own(&self, b: usize) -> std::ops::Range<usize> {
         b * self.space.sample..(b + 1) * self.space.sample
     }
 
-    /// The squared residual that sample `b` must reach; set in its first step, from the squared residual c there.
-    fn goal(&self, b: usize, w: &[T], c: T, goals: &mut [T], first: bool) -> T {
-        if first {
-            let reference = match self.cfg.agreement {
-                Agreement::Hard => c.sqrt(),
-                Agreement::Soft { .. } => {
-                    let states = w.len() / self.samples;
-                    self.rho * norm(&w[b * states..][..states])
-                }
-            };
-            // A fixed number of steps has no goal: nothing lies below it.
-            goals[b] = self.cfg.stop.goal(reference).map_or(-T::ONE, |goal| goal * goal);
+    /// The squared residual that every sample must reach; false for a fixed number of steps.
+    fn goals(&self, w: &[T], r: &[T], s: &mut [T], goals: &mut [T]) -> bool {
+        if self.cfg.stop.goal(T::ZERO).is_none() {
+            return false;
         }
-        goals[b]
+        let hard = self.cfg.agreement == Agreement::Hard;
+        if hard {
+            self.space.maps.gram(r, s, false);
+        }
+        for (b, to) in goals.iter_mut().enumerate() {
+            let states = w.len() / self.samples;
+            let reference = match hard {
+                true => dot(&r[self.own(b)], &s[self.own(b)]).sqrt(),
+                false => self.rho * norm(&w[b * states..][..states]),
+            };
+            *to = self.cfg.stop.goal(reference).map_or(T::ZERO, |goal| goal * goal);
+        }
+        true
+    }
+}
+
+/// The vectors of a running solve, every step in the place of the one before; s is kept where an adjoint follows.
+struct Running<'r, 's, T> {
+    system: &'r System<'r, T>,
+    s: krylov::PerStep<'s, T>,
+    r: &'r mut [T],
+    p: &'r mut [T],
+    e: &'r mut [T],
+    xi: &'r mut [T],
+    sums: &'r mut [T],
+    at: usize,
+    max_steps: usize,
+}
+
+impl<T: Real> Steps<T> for Running<'_, '_, T> {
+    fn precondition(&mut self, t: usize) {
+        self.at = t;
+        // After the last step only its residual is measured: p and e are free, and every s may be kept.
+        let s = if t < self.max_steps { &mut self.s.at_mut(t)[..self.system.n] } else { &mut *self.e };
+        self.system.space.maps.gram(self.r, s, false);
     }
 
-    /// One step of every sample that is still running, from r and s to ξ and the next r, in place. Returns how many are.
-    fn step(
-        &self,
-        t: usize,
-        w: &[T],
-        kept: &mut Kept<'_, T>,
-        work: &mut Forward<'_, T>,
-        totals: &mut InnerTotals,
-    ) -> usize {
-        let Space { groups, width, .. } = self.space;
-        let (gamma, rho, guard) = (self.gamma, self.rho, self.cfg.guard);
-        let last = t + 1 == self.cfg.stop.max_steps() && matches!(self.cfg.stop, Stop::Steps(_));
-        let mut running = 0;
-        for sample in 0..self.samples {
-            let before = t.checked_sub(1).map(|last| kept.scalars.get(last, sample));
-            if before.is_some_and(|before| before.delta == T::ZERO) {
-                continue;
-            }
-            let own = self.own(sample);
-            let (s, r) = (&kept.s(t)[own.clone()], &mut work.r[own.clone()]);
-            let (p, e, xi) = (&mut work.p[own.clone()], &mut work.e[own.clone()], &mut work.xi[own]);
-            let c = dot(r, s);
-            if c <= self.goal(sample, w, c, work.goals, t == 0) {
-                continue;
-            }
-            let b = before.map(|before| c / (before.c + guard));
-            let (sums, mut e_dot_k) = (&mut work.sums[..], T::ZERO);
-            direction_in_place(DirectionInPlace {
-                groups,
-                width,
-                gamma,
-                rho,
-                b,
-                r,
-                s,
-                p,
-                e,
-                sums,
-                e_dot_k: &mut e_dot_k,
-            });
-            let delta = e_dot_k + guard;
-            // Without a guard, an exactly solved system has nothing left to divide by.
-            if delta <= T::ZERO || c + guard <= T::ZERO {
-                continue;
-            }
-            let a = c / delta;
-            kept.scalars.set(t, sample, Scalars { a, b: b.unwrap_or(T::ZERO), c, delta });
-            if last {
-                axpy(xi, a, p);
-            } else {
-                step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums: work.sums, r, xi });
-            }
-            totals.steps += 1;
-            running += 1;
-        }
-        running
+    fn measure(&mut self, sample: usize) -> T {
+        let own = self.system.own(sample);
+        let s = if self.at < self.max_steps { self.s.at(self.at) } else { &*self.e };
+        dot(&self.r[own.clone()], &s[own])
     }
+
+    fn turn(&mut self, t: usize, sample: usize, b: Option<T>) -> T {
+        let System { space: Space { groups, width, .. }, gamma, rho, .. } = *self.system;
+        let own = self.system.own(sample);
+        let (r, s) = (&self.r[own.clone()], &self.s.at(t)[own.clone()]);
+        let (p, e, mut e_dot_k) = (&mut self.p[own.clone()], &mut self.e[own], T::ZERO);
+        let sums = &mut *self.sums;
+        let e_dot = &mut e_dot_k;
+        direction_in_place(DirectionInPlace {
+            groups,
+            width,
+            gamma,
+            rho,
+            b,
+            r,
+            s,
+            p,
+            e,
+            sums,
+            e_dot_k: e_dot,
+        });
+        e_dot_k
+    }
+
+    fn advance(&mut self, _t: usize, sample: usize, a: T, last: bool) {
+        let System { space: Space { groups, width, .. }, gamma, rho, .. } = *self.system;
+        let own = self.system.own(sample);
+        let (p, e) = (&self.p[own.clone()], &self.e[own.clone()]);
+        let (r, xi) = (&mut self.r[own.clone()], &mut self.xi[own]);
+        match last {
+            true => axpy(xi, a, p),
+            // The sums of e over the cliques are those of the turn just made.
+            false => {
+                step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums: self.sums, r, xi })
+            }
+        }
+    }
+}
+
+/// Steps in a space without dimensions.
+struct Nothing;
+
+impl<T: Real> Steps<T> for Nothing {
+    fn measure(&mut self, _sample: usize) -> T {
+        T::ZERO
+    }
+
+    fn turn(&mut self, _t: usize, _sample: usize, _b: Option<T>) -> T {
+        T::ZERO
+    }
+
+    fn advance(&mut self, _t: usize, _sample: usize, _a: T, _last: bool) {}
 }

@@ -3,105 +3,46 @@
 use crate::Real;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{ROW_PAD, SheafOp};
+use crate::z_update::krylov::{PerStep, REPORT, Reports, Tape};
 
-/// The scalars of one step of one sample. δ = 0 marks a step that did not run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Scalars<T> {
-    pub a: T,
-    pub b: T,
-    pub c: T,
-    pub delta: T,
-}
-
-impl<T> Scalars<T> {
-    /// Numbers of all steps of all samples.
-    pub(super) fn len(samples: usize, steps: usize) -> usize {
-        room(steps.saturating_mul(4 * samples))
-    }
-}
-
-/// The scalars of a solve.
-#[derive(Debug)]
-pub(super) struct AllScalars<'s, T> {
-    numbers: &'s mut [T], // [steps, samples, 4]
-    samples: usize,
-}
-
-impl<T: Real> AllScalars<'_, T> {
-    pub(super) fn fill(&mut self, with: Scalars<T>) {
-        let Scalars { a, b, c, delta } = with;
-        self.numbers.chunks_exact_mut(4).for_each(|to| to.copy_from_slice(&[a, b, c, delta]));
-    }
-
-    pub(super) fn get(&self, t: usize, sample: usize) -> Scalars<T> {
-        let at = 4 * (t * self.samples + sample);
-        let [a, b, c, delta] = [0, 1, 2, 3].map(|i| self.numbers[at + i]);
-        Scalars { a, b, c, delta }
-    }
-
-    pub(super) fn set(&mut self, t: usize, sample: usize, to: Scalars<T>) {
-        let Scalars { a, b, c, delta } = to;
-        self.numbers[4 * (t * self.samples + sample)..][..4].copy_from_slice(&[a, b, c, delta]);
-    }
-
-    /// Whether a sample took step t.
-    pub(super) fn ran(&self, t: usize, sample: usize) -> bool {
-        self.get(t, sample).delta != T::ZERO
-    }
-}
-
-/// What the forward of one consensus step leaves for its adjoint.
+/// What the forward of one consensus step leaves for its adjoint, or, where none follows, room for one step.
 #[derive(Debug)]
 pub(super) struct Kept<'k, T> {
     /// G w.
     pub y: &'k mut [T], // [n]
-    s: &'k mut [T], // [steps, n], or [n] where nothing is kept
-    pub scalars: AllScalars<'k, T>,
+    s: &'k mut [T],       // [steps or 1, room(n)]
+    scalars: &'k mut [T], // the tape's
+    reports: &'k mut [T], // [samples, REPORT]
     n: usize,
+    samples: usize,
 }
 
 impl<'k, T: Real> Kept<'k, T> {
     pub(super) fn len(n: usize, samples: usize, steps: usize) -> usize {
-        room(n).saturating_mul(steps.saturating_add(1)).saturating_add(Scalars::<T>::len(samples, steps))
+        let vectors = room(n).saturating_mul(steps.max(1).saturating_add(1));
+        vectors
+            .saturating_add(room(Tape::<T>::len(steps.max(1), samples)))
+            .saturating_add(room(REPORT * samples))
     }
 
-    /// Room for all steps.
+    /// Room for so many steps.
     pub(super) fn carve(n: usize, samples: usize, steps: usize, from: &'k mut [T]) -> Self {
-        Self::of(n, samples, steps, steps, from)
+        let (mut from, steps) = (Scratch::new(from), steps.max(1));
+        let (y, s) = (&mut from.take(room(n))[..n], from.take(steps * room(n)));
+        let scalars = cut(&mut from, Tape::<T>::len(steps, samples));
+        let reports = cut(&mut from, REPORT * samples);
+        Self { y, s, scalars, reports, n, samples }
     }
 
-    /// Room for one step: every s takes the place of the one before.
-    pub(super) fn single(n: usize, samples: usize, steps: usize, from: &'k mut [T]) -> Self {
-        Self::of(n, samples, steps, steps.min(1), from)
+    /// y, s of every step, the scalars, the reports; all to write.
+    pub(super) fn parts(&mut self) -> (&mut [T], PerStep<'_, T>, Tape<'_, T>, Reports<'_, T>) {
+        let (tape, reports) = (Tape::new(self.scalars, self.samples), Reports::new(self.reports));
+        (self.y, PerStep::new(self.s, room(self.n).max(1)), tape, reports)
     }
 
-    fn of(n: usize, samples: usize, steps: usize, depth: usize, from: &'k mut [T]) -> Self {
-        let mut from = Scratch::new(from);
-        let (y, s) = (&mut from.take(room(n))[..n], from.take(depth * room(n)));
-        let numbers = &mut from.take(Scalars::<T>::len(samples, steps))[..4 * samples * steps];
-        Self { y, s, scalars: AllScalars { numbers, samples }, n }
-    }
-
-    fn place(&self, t: usize) -> usize {
-        if self.s.len() > room(self.n) { t * room(self.n) } else { 0 }
-    }
-
-    /// C r of step t, to write.
-    pub(super) fn s(&mut self, t: usize) -> &mut [T] {
-        let at = self.place(t);
-        &mut self.s[at..][..self.n]
-    }
-
-    /// C r of step t.
-    pub(super) fn s_at(&self, t: usize) -> &[T] {
-        &self.s[self.place(t)..][..self.n]
-    }
-
-    /// The most steps that a sample took.
-    pub(super) fn steps_run(&self) -> usize {
-        let AllScalars { numbers, samples } = &self.scalars;
-        let steps = numbers.len() / (4 * samples).max(1);
-        (0..steps).find(|&t| !(0..*samples).any(|b| self.scalars.ran(t, b))).unwrap_or(steps)
+    /// How the solves ended.
+    pub(super) fn reports(&mut self) -> Reports<'_, T> {
+        Reports::new(self.reports)
     }
 }
 

@@ -43,7 +43,7 @@ mod tests;
 
 pub(crate) use plain::{Direction, LinearMap, LinearMapVjp, Pair, Plain, PlainVjp};
 pub(crate) use run::{Rule, run, run_vjp};
-pub(crate) use tape::{PerStep, SCALARS, Tape};
+pub(crate) use tape::{PerStep, REPORT, Reports, SCALARS, Tape, steps_of};
 
 /// The vectors of a running solve and the operations on them. All start with r, the residual of the start, in place.
 pub(crate) trait Steps<T> {

@@ -1,7 +1,7 @@
 //! The iteration and its adjoint: everything but the vectors.
 
 use super::tape::Scalars;
-use super::{Steps, StepsVjp, Tape};
+use super::{Reports, Steps, StepsVjp, Tape};
 use crate::Real;
 use crate::z_update::InnerReport;
 
@@ -21,20 +21,24 @@ pub(crate) fn run<T: Real>(
     steps: &mut impl Steps<T>,
     goals: Option<&[T]>, // [samples]
     tape: &mut Tape<'_, T>,
-    reports: &mut [InnerReport], // [samples]
+    reports: &mut Reports<'_, T>,
 ) {
     let Rule { guard, max_steps } = rule;
-    reports.fill(InnerReport { steps: 0, converged: goals.is_none() });
+    for sample in 0..reports.samples() {
+        reports.set(sample, InnerReport { steps: 0, converged: goals.is_none() });
+    }
     for t in 0..max_steps {
         let last = goals.is_none() && t + 1 == max_steps;
         steps.precondition(t);
         let mut running = false;
-        for (sample, report) in reports.iter_mut().enumerate() {
+        for sample in 0..reports.samples() {
+            let mut report = reports.get(sample);
             if report.steps < t {
                 continue;
             }
             let c = steps.measure(sample);
             report.converged = goals.is_none_or(|goals| c <= goals[sample]);
+            reports.set(sample, report);
             // A residual that is not a number ends the solve too, without convergence.
             if !goals.is_none_or(|goals| c > goals[sample]) {
                 continue;
@@ -48,7 +52,7 @@ pub(crate) fn run<T: Real>(
             let a = c / delta;
             steps.advance(t, sample, a, last);
             tape.set(t, sample, Scalars { a, b: b.unwrap_or(T::ZERO), c, delta });
-            report.steps = t + 1;
+            reports.set(sample, InnerReport { steps: t + 1, ..report });
             running = true;
         }
         if !running {
@@ -57,9 +61,10 @@ pub(crate) fn run<T: Real>(
     }
     let Some(goals) = goals else { return };
     steps.precondition(max_steps);
-    for (sample, report) in reports.iter_mut().enumerate() {
-        if report.steps == max_steps {
-            report.converged = steps.measure(sample) <= goals[sample];
+    for sample in 0..reports.samples() {
+        if reports.get(sample).steps == max_steps {
+            let converged = steps.measure(sample) <= goals[sample];
+            reports.set(sample, InnerReport { steps: max_steps, converged });
         }
     }
 }
@@ -70,14 +75,15 @@ pub(crate) fn run_vjp<T: Real>(
     rule: Rule<T>,
     steps: &mut impl StepsVjp<T>,
     tape: &Tape<'_, T>,
-    ran: &[usize], // [samples]
+    reports: &Reports<'_, T>,
     end_read: bool,
     d_c: &mut [T], // [samples], scratch
 ) {
     d_c.fill(T::ZERO);
-    debug_assert_eq!((ran.len(), d_c.len()), (tape.samples(), tape.samples()));
-    for t in (0..ran.iter().copied().max().unwrap_or(0)).rev() {
-        for (sample, &ran) in ran.iter().enumerate() {
+    debug_assert_eq!((reports.samples(), d_c.len()), (tape.samples(), tape.samples()));
+    for t in (0..reports.most_steps()).rev() {
+        for sample in 0..reports.samples() {
+            let ran = reports.get(sample).steps;
             if t >= ran {
                 steps.idle_vjp(t, sample);
                 continue;

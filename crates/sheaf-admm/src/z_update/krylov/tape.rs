@@ -1,6 +1,45 @@
 //! What a solve keeps of every step.
 
 use crate::Real;
+use crate::z_update::InnerReport;
+
+/// Numbers of one report.
+pub(crate) const REPORT: usize = 2;
+
+/// How the solve of every sample ended, in numbers, so that it can lie beside the tape.
+#[derive(Debug)]
+pub(crate) struct Reports<'s, T>(&'s mut [T]); // [samples, REPORT]
+
+impl<'s, T: Real> Reports<'s, T> {
+    /// Reports on `numbers`, [`REPORT`] for each sample.
+    pub(crate) fn new(numbers: &'s mut [T]) -> Self {
+        Self(numbers)
+    }
+
+    pub(crate) fn samples(&self) -> usize {
+        self.0.len() / REPORT
+    }
+
+    pub(crate) fn get(&self, sample: usize) -> InnerReport {
+        let numbers = &self.0[sample * REPORT..][..REPORT];
+        InnerReport { steps: numbers[0].to_f64() as usize, converged: numbers[1] != T::ZERO }
+    }
+
+    pub(super) fn set(&mut self, sample: usize, report: InnerReport) {
+        let converged = if report.converged { T::ONE } else { T::ZERO };
+        self.0[sample * REPORT..][..REPORT].copy_from_slice(&[T::from_f64(report.steps as f64), converged]);
+    }
+
+    /// The most steps that a sample took.
+    pub(crate) fn most_steps(&self) -> usize {
+        (0..self.samples()).map(|sample| self.get(sample).steps).max().unwrap_or(0)
+    }
+}
+
+/// The report of one sample that took so many steps.
+pub(crate) fn steps_of<T: Real>(steps: usize) -> [T; REPORT] {
+    [T::from_f64(steps as f64), T::ONE]
+}
 
 /// Numbers of one step of one sample on the tape.
 pub(crate) const SCALARS: usize = 4;
@@ -37,7 +76,7 @@ impl<'s, T: Real> Tape<'s, T> {
         self.samples
     }
 
-    pub(super) fn get(&self, t: usize, sample: usize) -> Scalars<T> {
+    pub(crate) fn get(&self, t: usize, sample: usize) -> Scalars<T> {
         let k = &self.numbers.at(t)[sample * SCALARS..][..SCALARS];
         Scalars { a: k[0], b: k[1], c: k[2], delta: k[3] }
     }

@@ -200,8 +200,10 @@ fn solved<'d>(
     let goals = goals.or(end_read.then_some(&none));
     let mut solve = Solve::new(of, rule.max_steps);
     let mut scalars = vec![0.0; Tape::<f64>::len(rule.max_steps, samples)];
-    let mut reports = vec![InnerReport::default(); samples];
+    let mut numbers = vec![0.0; REPORT * samples];
+    let mut reports = Reports::new(&mut numbers);
     run(rule, &mut solve, goals, &mut Tape::new(&mut scalars, samples), &mut reports);
+    let reports = (0..samples).map(|sample| reports.get(sample)).collect();
     (solve, reports, scalars)
 }
 
@@ -213,9 +215,9 @@ fn gradient(of: &Dense, rule: Rule<f64>, goals: Option<&[f64]>, end_read: bool) 
     let r = (0..samples).map(|i| if end_read { noise(70 + i) } else { [0.0; N] }).collect();
     let grad = Dense { rho: 0.0, m: [[0.0; N]; N], c: [[0.0; N]; N], start, r };
     let mut back = Back { solve: &solve, grad, d_p: zero.clone(), d_e: zero.clone(), d_s: zero };
-    let ran: Vec<usize> = reports.iter().map(|report| report.steps).collect();
+    let mut ran: Vec<f64> = reports.iter().flat_map(|report| steps_of::<f64>(report.steps)).collect();
     let tape = Tape::new(&mut scalars, samples);
-    run_vjp(rule, &mut back, &tape, &ran, end_read, &mut vec![0.0; samples]);
+    run_vjp(rule, &mut back, &tape, &Reports::new(&mut ran), end_read, &mut vec![0.0; samples]);
     back.grad
 }
 
@@ -336,8 +338,8 @@ fn plain_steps_are_preconditioned_steps_with_the_identity() {
         let mut scalars = vec![0.0; Tape::<f64>::len(steps, 1)];
         let (ps, ks) = (PerStep::new(&mut p, N), PerStep::new(&mut k, N));
         let mut plain = Plain::new(&mut map, &mut x, &mut r, ps, ks, end_read);
-        let mut reports = [InnerReport::default()];
-        run(rule, &mut plain, None, &mut Tape::new(&mut scalars, 1), &mut reports);
+        let mut reports = [0.0; REPORT];
+        run(rule, &mut plain, None, &mut Tape::new(&mut scalars, 1), &mut Reports::new(&mut reports));
         let close = |got: &[f64], expected: &[f64]| {
             got.iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-11, "{a} for {b}"));
         };
@@ -350,7 +352,9 @@ fn plain_steps_are_preconditioned_steps_with_the_identity() {
         let (d_p, a_dk) = (&mut d_p[..], &mut a_dk[..]);
         let mut back =
             PlainVjp { map: &mut map, p, k, d_x: &d_x, d_r: &mut d_r, d_p, a_dk, d_k, pending: None };
-        run_vjp(rule, &mut back, &Tape::new(&mut scalars, 1), &[steps], end_read, &mut [0.0]);
+        let mut ran = steps_of(steps);
+        let (tape, ran) = (Tape::new(&mut scalars, 1), Reports::new(&mut ran));
+        run_vjp(rule, &mut back, &tape, &ran, end_read, &mut [0.0]);
         let expected = gradient(&of, rule, None, end_read);
         close(&d_r, &expected.r[0]);
         close(&[map.d_rho], &[expected.rho]);
