@@ -92,11 +92,10 @@ fn sweep_vjp_loop<T: Real, const FRESH: bool>(k: SweepVjp<'_, T>) {
     let (d_diag, d_q) = (&mut k.d_diag[..n], &mut k.d_q[..n]);
     let (on, off, lo, hi) = (k.relax, T::ONE - k.relax, k.lo, k.hi);
     let mut sums = [T::ZERO; LANES];
-    let mut from = 0;
-    while from < n {
-        let len = (n - from).min(LANES);
-        let mut one = |l: usize| {
-            let i = from + l;
+    // A macro, because a closure may be compiled on its own, without the instruction set of the kernel.
+    macro_rules! one {
+        ($i:expr, $lane:expr) => {{
+            let i = $i;
             let total = d_x[i] + on * d_w[i];
             let free = !((x[i] <= lo) | (x[i] >= hi));
             let through = if free { total } else { T::ZERO };
@@ -106,15 +105,17 @@ fn sweep_vjp_loop<T: Real, const FRESH: bool>(k: SweepVjp<'_, T>) {
             d_u[i] = d_w[i] - d_v;
             d_q[i] += -h;
             d_diag[i] += -h * x[i];
-            sums[l] += h * ((z[i] - u[i]) - x[i]);
-        };
-        // A known length for all but the last.
-        if len == LANES {
-            (0..LANES).for_each(&mut one)
-        } else {
-            (0..len).for_each(&mut one)
+            sums[$lane] += h * ((z[i] - u[i]) - x[i]);
+        }};
+    }
+    let whole = n - n % LANES;
+    for from in (0..whole).step_by(LANES) {
+        for lane in 0..LANES {
+            one!(from + lane, lane);
         }
-        from += LANES;
+    }
+    for i in whole..n {
+        one!(i, i - whole);
     }
     *k.d_rho += fold(sums);
 }
