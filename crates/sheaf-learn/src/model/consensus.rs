@@ -14,6 +14,14 @@ pub fn learns_eta(kind: ConsensusKind) -> bool {
     matches!(kind, ConsensusKind::Descent | ConsensusKind::Edge | ConsensusKind::Huber)
 }
 
+/// Hard or soft.
+pub fn agreement<T: Real>(section: &ModelSection, choices: &Choices) -> Agreement<T> {
+    match choices.hard {
+        true => Agreement::Hard,
+        false => Agreement::Soft { gamma: T::from_f64(section.gamma) },
+    }
+}
+
 /// The solver for this sheaf and step size.
 pub fn z_update<T: Real>(
     section: &ModelSection,
@@ -23,7 +31,7 @@ pub fn z_update<T: Real>(
 ) -> Result<ZUpdate<T>> {
     let number = T::from_f64;
     let gamma = number(section.gamma);
-    let agreement = if choices.hard { Agreement::Hard } else { Agreement::Soft { gamma } };
+    let agreement = agreement(section, choices);
     let stop = match section.cg_tolerance {
         0.0 => Stop::Steps(section.cg_steps),
         relative => {
