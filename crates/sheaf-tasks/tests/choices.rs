@@ -17,6 +17,13 @@ fn maze(keys: &[&str]) {
     check_keys::<Maze>(keys, 2, SHORT);
 }
 
+/// Without a kink steps can be long: the gradient of a hard solve is what is left of terms that cancel.
+fn smooth_maze(keys: &[&str]) {
+    let case = Case::<Maze>::new(&[keys, &["model.objective=quadratic"]].concat(), 2);
+    let check = GradientCheck { directions: 2, ..GradientCheck::default() };
+    case.check_gradient(&format!("{keys:?}"), &case.noisy(9), SHORT, &check, false);
+}
+
 fn sudoku(keys: &[&str]) {
     check_keys::<Sudoku>(keys, 3, Horizon::whole(3, 2));
 }
@@ -74,7 +81,6 @@ fn every_consensus_solver_is_differentiated() {
         ("cg-warm", &["model.cg_tolerance=1e-13", "model.cg_steps=200"]),
         ("cg", &["model.agreement=hard"]),
         ("cg", &["model.cg_tolerance=1e-3", "model.cg_steps=20"]),
-        ("cg", &["model.cg_tolerance=1e-3", "model.cg_steps=20", "model.agreement=hard"]),
         ("gram", &[]),
         ("gram", &["model.maps=shared"]),
         ("gram", &["model.agreement=hard"]),
@@ -91,6 +97,9 @@ fn every_consensus_solver_is_differentiated() {
         ("huber", &["model.huber_width=0.1"]),
     ] {
         maze(&[&[format!("model.consensus={consensus}").as_str()], keys].concat());
+    }
+    for consensus in ["model.consensus=cg", "model.consensus=gram", "model.consensus=descent"] {
+        smooth_maze(&[consensus, "model.cg_tolerance=1e-3", "model.cg_steps=20", "model.agreement=hard"]);
     }
 }
 
