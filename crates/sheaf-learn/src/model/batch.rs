@@ -240,7 +240,17 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
         for (k, index) in index.chunks(tile * sheaf.agents()).enumerate() {
             let sample = first + k * tile;
             match worker.grad(&at, index, samples, sample, horizon, weight, d_tables, chunk) {
-                Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample),
+                Err(error) if error.kind() == ErrorKind::NotFinite => {
+                    // The tile is lost, and with it the batch; each sample alone shows whose numbers were not finite.
+                    for (i, index) in index.chunks(sheaf.agents()).enumerate() {
+                        let alone =
+                            worker.grad(&at, index, samples, sample + i, horizon, weight, d_tables, chunk);
+                        match alone {
+                            Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample + i),
+                            result => result?,
+                        }
+                    }
+                }
                 result => result?,
             }
         }
