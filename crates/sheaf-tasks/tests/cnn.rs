@@ -96,7 +96,7 @@ fn the_network_of_the_experiment_is_an_ordinary_small_one() {
 #[test]
 fn pictures_of_any_size_have_logits_and_too_small_ones_are_refused() {
     let model = CnnModel::new(small()).unwrap();
-    let params: Vec<f64> = model.init(1);
+    let params: Vec<f32> = model.init(1);
     let mut net = Net::default();
     for (h, w) in [(4, 4), (12, 12), (13, 29), (60, 60)] {
         model.check_size((h, w)).unwrap();
@@ -151,17 +151,17 @@ fn the_network_learns_and_is_evaluated_under_every_shift() {
 fn a_white_picture_with_all_patches_dropped_is_told_as_a_black_one() {
     let model = CnnModel::new(small()).unwrap();
     // Weights that tell white from black at all.
-    let params = (0..).map(|seed| model.init::<f64>(seed)).find(|params| {
+    let params = (0..).map(|seed| model.init::<f32>(seed)).find(|params| {
         let mut network = CnnClassifier::new(&model, params);
         let (grid, mut told) = (network.patches(12, 12).unwrap(), [0, 0]);
-        let both: Vec<f64> = (0..288).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
+        let both: Vec<f32> = (0..288).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
         network.tell(&grid, &both, None, &mut told).unwrap();
         told[0] != told[1]
     });
     let params = params.unwrap();
     let mut network = CnnClassifier::new(&model, &params);
     let (grid, mut told) = (network.patches(12, 12).unwrap(), [0; 3]);
-    let pictures: Vec<f64> = (0..3 * 144).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
+    let pictures: Vec<f32> = (0..3 * 144).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
     let dropped: Vec<bool> = (0..3 * 16).map(|k| (16..32).contains(&k)).collect();
     network.tell(&grid, &pictures, Some(&dropped), &mut told).unwrap();
     assert!(told[1] == told[0] && told[2] != told[0], "{told:?}");

@@ -8,12 +8,9 @@ use sheaf_learn::config::strict::{self, StrictConfig};
 use sheaf_learn::config::{DecayKind, OnNanKind, TrainSection};
 use sheaf_learn::train::{Decay, OnNan};
 use sheaf_tasks::baselines::cnn::experiment::CnnExperiment;
-use sheaf_tasks::maze::experiment::MazeExperiment;
-use sheaf_tasks::maze::model::MazeModel;
-use sheaf_tasks::mnist::experiment::MnistExperiment;
-use sheaf_tasks::mnist::model::MnistModel;
-use sheaf_tasks::sudoku::experiment::SudokuExperiment;
-use sheaf_tasks::sudoku::model::SudokuModel;
+use sheaf_tasks::maze::task::MazeExperiment;
+use sheaf_tasks::mnist::task::MnistExperiment;
+use sheaf_tasks::sudoku::task::SudokuExperiment;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -222,25 +219,13 @@ fn every_experiment_that_ships_is_understood_and_makes_a_model() {
         let text = std::fs::read_to_string(&path).unwrap();
         let task =
             text.lines().find_map(|l| l.strip_prefix("task = ")).unwrap().trim_matches('"').to_string();
-        let options = match task.as_str() {
-            "maze" => {
-                let read: MazeExperiment = strict::read(&path, &[]).unwrap();
-                MazeModel::new(read.model).unwrap();
-                read.train.options()
-            }
-            "sudoku" => {
-                let read: SudokuExperiment = strict::read(&path, &[]).unwrap();
-                SudokuModel::new(read.model).unwrap();
-                read.train.options()
-            }
-            "mnist" => {
-                let read: MnistExperiment = strict::read(&path, &[]).unwrap();
-                MnistModel::new(read.model).unwrap();
-                read.train.options()
-            }
-            _ => strict::read::<CnnExperiment>(&path, &[]).unwrap().train.options(),
+        let checked = match task.as_str() {
+            "maze" => strict::read::<MazeExperiment>(&path, &[]).unwrap().check(),
+            "sudoku" => strict::read::<SudokuExperiment>(&path, &[]).unwrap().check(),
+            "mnist" => strict::read::<MnistExperiment>(&path, &[]).unwrap().check(),
+            _ => strict::read::<CnnExperiment>(&path, &[]).unwrap().check(),
         };
-        assert!(options.is_ok(), "{}", path.display());
+        assert!(checked.is_ok(), "{}: {checked:?}", path.display());
         tasks.push(task);
     }
     tasks.sort();

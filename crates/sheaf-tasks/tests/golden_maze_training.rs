@@ -1,9 +1,10 @@
 //! Three training steps against the authors' optimiser: losses, gradient norms, parameters and running average.
 #![cfg(feature = "goldens")]
 
-use sheaf_admm::admm::Adjoint;
 use sheaf_learn::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
-use sheaf_tasks::maze::model::{Batch, Horizon, MazeConfig, MazeModel};
+use sheaf_learn::model::{Batch, Horizon};
+use sheaf_learn::task::Task;
+use sheaf_tasks::maze::task::{Maze, MazeConfig, MazeModel, MazeSamples, board};
 use sheaf_testkit::golden::Golden;
 
 const STEPS: u64 = 3;
@@ -11,7 +12,7 @@ const STEPS: u64 = 3;
 fn flat(model: &MazeModel, golden: &Golden, prefix: &str) -> Vec<f32> {
     let entries = model.layout().entries().iter();
     entries
-        .flat_map(|e| golden.f32(&format!("{prefix}{}", model.authors_name(&e.name).unwrap())).data)
+        .flat_map(|e| golden.f32(&format!("{prefix}{}", Maze::authors_name(&e.name).unwrap())).data)
         .collect()
 }
 
@@ -25,7 +26,7 @@ fn movement_error(start: &[f32], got: &[f32], want: &[f32]) -> f64 {
 
 #[test]
 fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
-    let model = MazeModel::new(MazeConfig::default()).unwrap();
+    let model = Maze::model(&MazeConfig::default()).unwrap();
     let start = flat(&model, &Golden::open("maze_sheaf", "params.safetensors"), "param/");
     let inputs = Golden::open("maze_sheaf", "inputs.safetensors");
     let want = Golden::open("maze_opt3", "opt3.safetensors");
@@ -33,18 +34,19 @@ fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
     let (tokens, labels) = (bytes("tokens"), bytes("labels"));
     let (losses, norms) = (want.f64("losses").data, want.f64("grad_norms").data);
 
-    let board = model.board(19, 19).unwrap();
+    let board = board(&MazeConfig::default(), 19, 19).unwrap();
+    let samples = MazeSamples { grid: board.layout, inputs: &tokens, labels: &labels };
     let schedule = Schedule { peak: 3e-4, warmup: 200, decay: Decay::None };
     let adamw = AdamW { weight_decay: 1e-6, ..AdamW::default() };
     let mut params = start.clone();
     let mut ema = start.clone();
     let (mut m, mut v) = (vec![0.0; start.len()], vec![0.0; start.len()]);
     let mut grad = vec![0.0; start.len()];
-    let mut batch = Batch::<f32>::default();
+    let mut batch = Batch::<f32, _, _>::default();
     for step in 0..STEPS {
-        let horizon = Horizon { iterations: 8, window: 4 };
+        let horizon = Horizon::whole(8, 4);
         let told = batch
-            .loss_and_grad(&model, &params, &board, &tokens, &labels, horizon, Adjoint::Unrolled, &mut grad)
+            .loss_and_grad(&model, &params, &board.sheaf, &samples, horizon, &mut grad)
             .unwrap();
         let k = step as usize;
         assert!(

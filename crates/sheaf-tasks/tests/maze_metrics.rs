@@ -1,7 +1,7 @@
 //! Reassembly, argmax and what counts as solved.
 
-use sheaf_tasks::maze::metrics::{Judge, Summary, argmax, path_probability, reassemble};
-use sheaf_tasks::maze::views::ViewGrid;
+use sheaf_learn::model::ViewGrid;
+use sheaf_tasks::maze::metrics::{Judge, Summary, argmax, path_probability};
 use sheaf_tasks::maze::{CLASSES, EMPTY, GOAL, PATH, START, WALL};
 
 fn picture(lines: &[&str]) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn flags(input: &[&str], label: &[&str], predicted: &[&str]) -> (bool, bool, boo
 
 #[test]
 fn agents_that_agree_are_reproduced_and_others_averaged() {
-    let grid = ViewGrid::maze(6, 7).unwrap();
+    let grid = ViewGrid::new(6, 7, 3, 2).unwrap();
     // Each agent says the number of the pixel, plus its own number in class 2.
     let mut logits = vec![0.0f64; grid.agents() * 9 * CLASSES];
     for agent in 0..grid.agents() {
@@ -36,7 +36,7 @@ fn agents_that_agree_are_reproduced_and_others_averaged() {
         }
     }
     let mut mean = vec![9.0; 42 * CLASSES];
-    reassemble(&grid, &logits, &mut mean);
+    grid.average(CLASSES, &logits, &mut mean);
     for p in 0..42 {
         assert_eq!(mean[p * CLASSES + 1], p as f64);
         let seers: Vec<usize> =

@@ -1,83 +1,91 @@
-//! Watching one maze, tracing it and evaluating it tell the same story.
+//! Mazes: what agents see, and that watching one maze, tracing it and evaluating it tell the same story.
 
+use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, WatchOptions, rms};
+use sheaf_learn::model::settle::Settling;
+use sheaf_learn::model::{Samples, Targets, Views};
+use sheaf_learn::task::Task;
+use sheaf_learn::train::loss::IGNORE;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
-use sheaf_tasks::maze::evaluate::{EvalOptions, Settling, evaluate, evaluate_each};
-use sheaf_tasks::maze::metrics::{argmax, reassemble};
-use sheaf_tasks::maze::model::{Batch, MazeConfig, MazeModel, Sample, VIEW_LEN};
-use sheaf_tasks::maze::watch::{WatchOptions, trace, watch};
-use sheaf_tasks::maze::weights::MazeWeights;
+use sheaf_tasks::maze::task::{
+    BUILTIN, Maze, MazeBoard, MazeConfig, MazeModel, MazeReader, MazeSamples, MazeWeights, board, solve,
+    summarise,
+};
 
-fn small() -> (MazeModel, Vec<f32>) {
-    let config = MazeConfig { d_v: 4, d_e: 2, hidden: 8, rank: 2, ..MazeConfig::default() };
-    let model = MazeModel::new(config).unwrap();
+fn small() -> (MazeConfig, MazeModel, Vec<f32>) {
+    let mut config = MazeConfig { hidden: 8, ..MazeConfig::default() };
+    (config.common.d_v, config.common.d_e, config.common.rank) = (4, 2, 2);
+    let model = Maze::model(&config).unwrap();
     let params = model.init(3);
-    (model, params)
+    (config, model, params)
 }
 
 fn mazes(size: usize, count: usize) -> MazeSet {
     generate(&MazeShape::new(size, size, 4).unwrap(), 5, count).unwrap()
 }
 
+fn samples<'a>(board: &MazeBoard, set: &'a MazeSet) -> MazeSamples<'a> {
+    MazeSamples { grid: board.layout, inputs: &set.inputs, labels: &set.labels }
+}
+
 #[test]
 fn what_is_watched_is_what_is_traced_and_evaluated() {
-    let (model, params) = small();
+    let (config, model, params) = small();
     let set = mazes(9, 3);
-    let board = model.board(9, 9).unwrap();
-    let options = WatchOptions { iterations: 7, settling: None, pictures: true };
-    let eval = EvalOptions { iterations: 7, settling: None, first_solve: true };
-    let each = evaluate_each(&model, &params, &set, &eval, &|_| {}).unwrap();
-    for i in 0..set.len() {
-        let (input, label) = (set.input(i), set.label(i));
+    let board = board(&config, 9, 9).unwrap();
+    let options = SolveOptions { first_right: true, ..SolveOptions::fixed(7) };
+    let solved = solve(&config, &model, &params, &set, &options, &|_| {}).unwrap();
+    let (samples, agents) = (samples(&board, &set), board.sheaf.agents());
+    for (i, solved) in solved.iter().enumerate() {
+        let single = Single::new(&model, &params, &board.sheaf, &samples, i).unwrap();
         let mut moments = Vec::new();
-        let mut see = |m: &sheaf_tasks::maze::watch::Moment<'_>| {
-            moments.push((m.iteration, m.distances, m.picture.unwrap().to_vec()));
-        };
-        let watched = watch(&model, &params, &board, input, label, &options, &mut see).unwrap();
-        assert_eq!(watched.iterations, 7);
+        let options = WatchOptions { solve: SolveOptions::fixed(7), every: true };
+        let watched = single
+            .watch(&MazeReader(samples), i, &options, &mut |m| {
+                moments.push((m.iteration, m.distances, m.outputs.unwrap().to_vec()));
+            })
+            .unwrap();
+        assert_eq!((watched.iterations, watched.settled, solved.iterations), (7, false, 7));
         assert_eq!(moments.iter().map(|m| m.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(moments[6].1, watched.distances);
-        assert_eq!(moments[6].2, watched.picture, "the last look is the answer");
-        assert_eq!(each[i].summary.right_cells, watched.score.right_cells);
-        assert_eq!(each[i].summary.solved == 1, watched.score.solved);
+        assert_eq!(moments[6].2, watched.outputs, "the last look is the answer");
+        assert_eq!(solved.answer, watched.answer);
+        assert_eq!(MazeReader(samples).read(i, &watched.outputs), watched.answer);
 
-        let (trace, logits) = trace(&model, &params, &board, input, 7).unwrap();
-        let agents = board.sheaf.agents();
-        let mut picture = vec![0.0; watched.picture.len()];
-        reassemble(&board.grid, &logits[6 * agents * VIEW_LEN..], &mut picture);
-        assert_eq!(picture, watched.picture);
-        let rms = |all: &[f32]| (all.iter().map(|v| v * v).sum::<f32>() / all.len() as f32).sqrt();
+        let (trace, outputs) = single.trace(7).unwrap();
+        assert_eq!(outputs, moments.into_iter().flat_map(|m| m.2).collect::<Vec<_>>());
+        assert_eq!(trace.x.len(), 7 * board.sheaf.state_len());
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-5 * b.abs();
         assert!(close(rms(&trace.primal[6 * agents..]), watched.distances.primal));
         assert!(close(rms(&trace.dual[6 * agents..]), watched.distances.dual));
-        assert!(close(trace.edge_rms[6], watched.distances.consistency));
-        let mut predicted = vec![0; 81];
-        argmax(&picture, &mut predicted);
-        assert_eq!(predicted, watched.predicted);
+        assert!(close(trace.edge_rms[6], watched.distances.edge_rms));
     }
-    let all = evaluate(&model, &params, &set, &eval, &|_| {}).unwrap();
-    assert_eq!((all.summary.mazes, all.iterations), (3, 21));
+    assert_eq!(summarise(&set, &solved).mazes, 3);
 }
 
 #[test]
 fn the_trained_model_settles_and_has_been_solved_on_the_way() {
-    let MazeWeights { model, params, .. } = MazeWeights::builtin().unwrap();
+    let MazeWeights { experiment, model, params } = MazeWeights::builtin(BUILTIN).unwrap();
     let set = generate(&MazeShape::new(19, 19, 18).unwrap(), 5, 4).unwrap();
-    let options = EvalOptions { iterations: 400, settling: Some(Settling::default()), first_solve: true };
-    for told in evaluate_each(&model, &params, &set, &options, &|_| {}).unwrap() {
+    let settling = Some(Settling::default());
+    let options = SolveOptions { settling, first_right: true, ..SolveOptions::fixed(400) };
+    for told in solve(&experiment.model, &model, &params, &set, &options, &|_| {}).unwrap() {
         assert!((10..400).contains(&told.iterations), "{told:?}");
-        assert!(told.ever_solved == 1 && told.first_solve <= told.iterations, "{told:?}");
+        assert!(told.first_right.is_some_and(|first| first <= told.iterations), "{told:?}");
     }
 }
 
 #[test]
 fn a_maze_settles_later_when_less_movement_is_allowed() {
-    let (model, params) = small();
-    let (set, board) = (mazes(9, 1), model.board(9, 9).unwrap());
+    let (config, model, params) = small();
+    let (set, board) = (mazes(9, 1), board(&config, 9, 9).unwrap());
+    let samples = samples(&board, &set);
+    let single = Single::new(&model, &params, &board.sheaf, &samples, 0).unwrap();
     let until = |fraction| {
         let settling = Some(Settling { fraction, patience: 3 });
-        let options = WatchOptions { iterations: 2000, settling, pictures: false };
-        watch(&model, &params, &board, set.input(0), set.label(0), &options, &mut |_| {}).unwrap()
+        let solve = SolveOptions { settling, ..SolveOptions::fixed(2000) };
+        let options = WatchOptions { solve, every: false };
+        single.watch(&MazeReader(samples), 0, &options, &mut |m| assert!(m.outputs.is_none())).unwrap()
     };
     let (early, late) = (until(0.3), until(0.03));
     assert!(early.settled && late.settled);
@@ -85,23 +93,34 @@ fn a_maze_settles_later_when_less_movement_is_allowed() {
 }
 
 #[test]
-fn a_board_decoded_in_tiles_says_the_same_as_its_parts() {
-    let (model, params) = small();
-    let set = mazes(73, 1);
-    let board = model.board(73, 73).unwrap();
-    let mut batch = Batch::default();
-    batch.encode(&model, &params, &board, set.input(0)).unwrap();
-    let index = batch.views().index();
-    assert!(index.len() > 1024 + 100, "more agents than one tile");
-    let x: Vec<f32> = (0..index.len() * 4).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
-    let (mut whole, mut part) = (Sample::default(), Sample::default());
-    model.decode_states(&params, batch.tables(), index, &x, &mut whole);
-    for range in [0..50, 1000..1100, index.len() - 10..index.len()] {
-        let states = &x[range.start * 4..range.end * 4];
-        model.decode_states(&params, batch.tables(), &index[range.clone()], states, &mut part);
-        let expected = &whole.logits(index.len())[range.start * VIEW_LEN..range.end * VIEW_LEN];
-        for (a, b) in part.logits(range.len()).iter().zip(expected) {
-            assert!((a - b).abs() < 1e-5, "{a} and {b} in {range:?}");
-        }
-    }
+fn agents_sit_where_the_published_model_has_them() {
+    let of = |h, w| board(&MazeConfig::default(), h, w).unwrap();
+    assert_eq!((of(19, 19).layout.rows(), of(19, 19).sheaf.agents()), (9, 81));
+    assert_eq!(of(19, 37).layout.agents(), 9 * 18);
+    assert!(board(&MazeConfig::default(), 1, 19).is_err());
+}
+
+#[test]
+fn labels_beyond_the_border_do_not_count() {
+    let board = board(&MazeConfig::default(), 4, 4).unwrap();
+    let labels: Vec<u8> = (0..16).map(|i| 1 + i % 5).collect();
+    let samples = MazeSamples { grid: board.layout, inputs: &labels, labels: &labels };
+    let (mut views, mut targets) = (vec![0.0; 36], Targets::default());
+    samples.views(0, &mut views);
+    samples.targets(0, &mut targets);
+    // The fourth agent sees rows and columns 2, 3 and the first beyond, which is wall.
+    let wall = f32::from(sheaf_tasks::maze::WALL);
+    assert_eq!(views[27..30], [f32::from(labels[10]), f32::from(labels[11]), wall]);
+    assert_eq!(targets.labels[27..30], [labels[10], labels[11], IGNORE]);
+    assert_eq!(targets.labels[33..], [IGNORE; 3]);
+}
+
+#[test]
+fn a_batch_has_about_a_hundred_distinct_views() {
+    let board = board(&MazeConfig::default(), 19, 19).unwrap();
+    let set = generate(&MazeShape::new(19, 19, 18).unwrap(), 11, 128).unwrap();
+    let mut views = Views::default();
+    views.collect(&samples(&board, &set), 0..128, 81, 9);
+    assert_eq!(views.index().len(), 128 * 81);
+    assert!((60..140).contains(&views.len()), "{}", views.len());
 }

@@ -125,9 +125,11 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
             self.tables.encode(model, params, sheaf, self.views.rows())?;
         }
         let per_chunk = samples.len().div_ceil(CHUNKS).next_multiple_of(model.tile()).max(1);
-        self.chunks.resize_with(samples.len().div_ceil(per_chunk).max(1), Chunk::default);
+        let count = samples.len().div_ceil(per_chunk).max(1);
+        // Chunks that this batch does not fill keep their memory for the next.
+        self.chunks.resize_with(count.max(self.chunks.len()), Chunk::default);
         let Self { prepared, views, tables, chunks, jobs, .. } = self;
-        chunks.par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
+        chunks[..count].par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
             let range = c * per_chunk..((c + 1) * per_chunk).min(samples.len());
             jobs.with(|job| {
                 let work = Work { model, params, sheaf, prepared, samples, horizon, weight };
@@ -137,20 +139,21 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
                 }
             })
         })?;
-        self.finish(model, params, sheaf, grad)
+        self.finish(model, params, sheaf, count, grad)
     }
 
-    /// Adds the chunks in order and takes the gradients of tables back to the parameters.
+    /// Adds the first `count` chunks in order and takes the gradients of tables back to the parameters.
     fn finish(
         &mut self,
         model: &Model<E, D>,
         params: &[T],
         sheaf: &Sheaf,
+        count: usize,
         grad: &mut [T],
     ) -> Result<BatchLoss> {
         let touched = model.touched.clone();
         grad[..touched.start].fill(T::ZERO);
-        let chunks = &self.chunks;
+        let chunks = &self.chunks[..count];
         // Every number is the sum over the chunks in order, whoever adds it.
         grad[touched.clone()].par_chunks_mut(SUM_BLOCK).enumerate().for_each(|(k, out)| {
             let at = touched.start + k * SUM_BLOCK;
@@ -159,7 +162,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
                 add(out, &chunk.grad.params[at..][..out.len()]);
             }
         });
-        let (total, rest) = self.chunks.split_first_mut().expect("there are chunks");
+        let (total, rest) = self.chunks[..count].split_first_mut().expect("there are chunks");
         let mut loss = BatchLoss { loss: total.grad.loss, bad: total.grad.bad };
         for chunk in rest {
             loss.loss += chunk.grad.loss;
@@ -237,7 +240,17 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
         for (k, index) in index.chunks(tile * sheaf.agents()).enumerate() {
             let sample = first + k * tile;
             match worker.grad(&at, index, samples, sample, horizon, weight, d_tables, chunk) {
-                Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample),
+                Err(error) if error.kind() == ErrorKind::NotFinite => {
+                    // The tile is lost, and with it the batch; each sample alone shows whose numbers were not finite.
+                    for (i, index) in index.chunks(sheaf.agents()).enumerate() {
+                        let alone =
+                            worker.grad(&at, index, samples, sample + i, horizon, weight, d_tables, chunk);
+                        match alone {
+                            Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample + i),
+                            result => result?,
+                        }
+                    }
+                }
                 result => result?,
             }
         }

@@ -14,6 +14,14 @@ pub fn learns_eta(kind: ConsensusKind) -> bool {
     matches!(kind, ConsensusKind::Descent | ConsensusKind::Edge | ConsensusKind::Huber)
 }
 
+/// Hard or soft.
+pub fn agreement<T: Real>(section: &ModelSection, choices: &Choices) -> Agreement<T> {
+    match choices.hard {
+        true => Agreement::Hard,
+        false => Agreement::Soft { gamma: T::from_f64(section.gamma) },
+    }
+}
+
 /// The solver for this sheaf and step size.
 pub fn z_update<T: Real>(
     section: &ModelSection,
@@ -23,7 +31,7 @@ pub fn z_update<T: Real>(
 ) -> Result<ZUpdate<T>> {
     let number = T::from_f64;
     let gamma = number(section.gamma);
-    let agreement = if choices.hard { Agreement::Hard } else { Agreement::Soft { gamma } };
+    let agreement = agreement(section, choices);
     let stop = match section.cg_tolerance {
         0.0 => Stop::Steps(section.cg_steps),
         relative => {
@@ -32,12 +40,16 @@ pub fn z_update<T: Real>(
         }
     };
     let momentum = number(section.momentum);
-    let cg = |start| ZUpdate::Cg(Cg { stop, start, ..Cg::published(agreement, section.cg_steps) });
+    // The guard of the published steps bends every step once residuals are near it: a tolerance below would not be met.
+    let guard = number(if section.cg_tolerance == 0.0 { 1e-8 } else { 0.0 });
+    let cg = |start| ZUpdate::Cg(Cg { stop, start, guard, ..Cg::published(agreement, section.cg_steps) });
     Ok(match choices.consensus {
         ConsensusKind::Cg => cg(CgStart::Published),
         ConsensusKind::CgCarried => cg(CgStart::Carried),
         ConsensusKind::CgWarm => cg(CgStart::Warm),
-        ConsensusKind::Gram => ZUpdate::Gram(Gram { stop, ..Gram::published(agreement, section.cg_steps) }),
+        ConsensusKind::Gram => {
+            ZUpdate::Gram(Gram { stop, guard, ..Gram::published(agreement, section.cg_steps) })
+        }
         ConsensusKind::ClosedForm => ZUpdate::Orthonormal(Orthonormal { agreement }),
         ConsensusKind::Descent => ZUpdate::Descent(Descent { agreement, eta, momentum, stop }),
         ConsensusKind::Edge => {

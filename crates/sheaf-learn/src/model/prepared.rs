@@ -6,7 +6,7 @@ use sheaf_admm::{Real, Result};
 
 use super::maps::PreparedMaps;
 use super::net::{Decoder, Encoder};
-use super::{Model, consensus};
+use super::{ConsensusKind, Model, consensus};
 
 /// Scalars, maps, decoder and consensus solver of one parameter vector.
 #[derive(Debug)]
@@ -16,12 +16,13 @@ pub struct Prepared<T: Real, D: Decoder> {
     pub(super) rho: T,
     pub(super) beta: T,
     z_update: Option<ZUpdate<T>>,
+    sheaf: Option<Sheaf>, // that an exact solver was planned for
 }
 
 impl<T: Real, D: Decoder> Default for Prepared<T, D> {
     fn default() -> Self {
         let (maps, decoder) = (PreparedMaps::default(), D::Prepared::default());
-        Self { maps, decoder, rho: T::ZERO, beta: T::ONE, z_update: None }
+        Self { maps, decoder, rho: T::ZERO, beta: T::ONE, z_update: None, sheaf: None }
     }
 }
 
@@ -33,8 +34,20 @@ impl<T: Real, D: Decoder> Prepared<T, D> {
         self.rho = model.rho(params).0;
         self.beta = model.beta(params).0;
         let eta = model.eta(params).0;
-        self.z_update = Some(consensus::z_update(&model.section, &model.choices, sheaf, eta)?);
+        if !self.is_planned(model, sheaf) {
+            self.z_update = Some(consensus::z_update(&model.section, &model.choices, sheaf, eta)?);
+            let exact = matches!(self.z_update, Some(ZUpdate::Exact(_)));
+            self.sheaf = exact.then(|| sheaf.clone());
+        }
         Ok(())
+    }
+
+    /// Whether the exact solver at hand is that of this model and sheaf. Its plan depends on nothing else and costs more
+    /// than a step.
+    fn is_planned<E: Encoder>(&self, model: &Model<E, D>, sheaf: &Sheaf) -> bool {
+        let agreement = consensus::agreement(&model.section, &model.choices);
+        let same = matches!(&self.z_update, Some(ZUpdate::Exact(exact)) if exact.agreement == agreement);
+        same && model.choices.consensus == ConsensusKind::Exact && self.sheaf.as_ref() == Some(sheaf)
     }
 
     /// The consensus solver.

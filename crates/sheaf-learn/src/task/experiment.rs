@@ -5,10 +5,10 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::Task;
 use crate::config::{StrictConfig, TrainSection};
-use crate::model::Iterations;
+use crate::model::{ConsensusKind, Iterations};
 
 /// A whole experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, bound(serialize = "", deserialize = ""))]
 pub struct Experiment<K: Task> {
     /// The name of the task.
@@ -28,6 +28,18 @@ pub struct Experiment<K: Task> {
 impl<K: Task> Default for Experiment<K> {
     fn default() -> Self {
         K::published()
+    }
+}
+
+/// By sections: tasks themselves are not compared.
+impl<K: Task> PartialEq for Experiment<K> {
+    fn eq(&self, other: &Self) -> bool {
+        let common = self.task == other.task && self.iterations == other.iterations;
+        common
+            && self.train == other.train
+            && self.data == other.data
+            && self.model == other.model
+            && self.eval == other.eval
     }
 }
 
@@ -58,7 +70,13 @@ impl<K: Task> Experiment<K> {
         if !best.is_empty() && !metrics.contains(&best.as_str()) {
             return wrong("train.best_metric", format!("one of {}", metrics.join(", ")), best);
         }
-        K::check(self)?;
-        K::model(&self.model).map(drop)
+        let model = K::model(&self.model)?;
+        let implicit = self.iterations.adjoint == "implicit";
+        if implicit && model.choices().consensus == ConsensusKind::CgCarried {
+            let want = "\"unrolled\" with consensus \"cg-carried\", which carries every perturbation on";
+            return Err(Error::new(ErrorKind::Unsupported, "iterations.adjoint", want, "\"implicit\"")
+                .hint("set model.consensus = \"exact\", or \"cg\" with a small model.cg_tolerance"));
+        }
+        K::check(self)
     }
 }

@@ -1,14 +1,20 @@
-//! Views, labels, masks, edges and reassembly against the arrays of the authors' code.
+//! Views, labels, masks, edges and reassembly of mazes and Sudoku against the arrays of the authors' code.
 #![cfg(feature = "goldens")]
 
 use std::path::PathBuf;
 
 use safetensors::SafeTensors;
+use sheaf_admm::sheaf::AgentGraph;
 use sheaf_admm::sheaf::grid::{Connectivity, grid_edges};
-use sheaf_tasks::maze::metrics::{argmax, reassemble};
+use sheaf_learn::model::{Samples, Targets, ViewGrid};
+use sheaf_learn::train::loss::IGNORE;
+use sheaf_tasks::maze::metrics::argmax;
 use sheaf_tasks::maze::solve::Solver;
-use sheaf_tasks::maze::views::{DistinctViews, ViewGrid, one_hot};
+use sheaf_tasks::maze::task::{MazeConfig, MazeSamples, board};
 use sheaf_tasks::maze::{CLASSES, UNUSED};
+use sheaf_tasks::sudoku::task::Boards;
+use sheaf_tasks::sudoku::{Grid, UNIT_CELLS};
+use sheaf_testkit::golden::Golden;
 
 fn read(path: &str) -> Vec<u8> {
     let root = std::env::var_os("SHEAF_GOLDENS").map_or_else(
@@ -36,22 +42,32 @@ fn bytes_of(file: &SafeTensors, name: &str) -> Vec<u8> {
     words(file, name, i32::from_le_bytes).into_iter().map(|t| u8::try_from(t).unwrap()).collect()
 }
 
+fn maze_grid(side: usize) -> ViewGrid {
+    board(&MazeConfig::default(), side, side).unwrap().layout
+}
+
 const CASES: [&str; 3] = ["maze_sheaf", "maze_mpnn", "solver_matrix"];
 
 #[test]
 fn views_flatten_as_the_encoder_was_trained_on() {
     for name in CASES {
         case(name, |file, samples, side| {
-            let grid = ViewGrid::maze(side, side).unwrap();
+            let (grid, tokens) = (maze_grid(side), bytes_of(file, "tokens"));
+            let mazes = MazeSamples { grid, inputs: &tokens, labels: &[] };
+            assert_eq!(mazes.len(), samples);
             let expected = words(file, "patches", f32::from_le_bytes); // [agents, samples, 3, 3, CLASSES]
-            let mut views = DistinctViews::default();
-            views.collect(&grid, &bytes_of(file, "tokens"));
-            let mut hot = vec![0f32; 9 * CLASSES];
-            assert_eq!(expected.len(), samples * grid.agents() * hot.len());
-            for (i, expected) in expected.chunks(hot.len()).enumerate() {
-                let (agent, sample) = (i / samples, i % samples);
-                one_hot(views.codes()[views.index()[sample * grid.agents() + agent] as usize], &mut hot);
-                assert_eq!(hot, expected, "{name}: agent {agent}, sample {sample}");
+            assert_eq!(expected.len(), samples * grid.agents() * 9 * CLASSES);
+            let mut views = vec![0.0; grid.agents() * 9];
+            for sample in 0..samples {
+                mazes.views(sample, &mut views);
+                for (agent, view) in views.chunks_exact(9).enumerate() {
+                    let hot: Vec<f32> = view
+                        .iter()
+                        .flat_map(|&token| (0..CLASSES).map(move |c| f32::from(token == c as f32)))
+                        .collect();
+                    let own = &expected[(agent * samples + sample) * hot.len()..][..hot.len()];
+                    assert_eq!(hot, own, "{name}: agent {agent}, sample {sample}");
+                }
             }
         });
     }
@@ -61,21 +77,20 @@ fn views_flatten_as_the_encoder_was_trained_on() {
 fn label_patches_masks_and_centres_agree() {
     for name in CASES {
         case(name, |file, samples, side| {
-            let grid = ViewGrid::maze(side, side).unwrap();
+            let (grid, labels) = (maze_grid(side), bytes_of(file, "labels"));
+            let mazes = MazeSamples { grid, inputs: &labels, labels: &labels };
             let expected = words(file, "label_patches", i32::from_le_bytes); // [agents, samples, 3, 3]
-            let expected_masks = words(file, "masks", f32::from_le_bytes); // the same
+            let masks = words(file, "masks", f32::from_le_bytes); // the same
             let centres = words(file, "centers", i32::from_le_bytes); // [agents, 2]
-            let labels = bytes_of(file, "labels");
-            let mut masks = vec![0f32; grid.agents() * 9];
-            grid.masks(&mut masks);
+            let mut targets = Targets::default();
             for sample in 0..samples {
-                let mut patches = vec![UNUSED; grid.agents() * 9];
-                grid.label_patches(&labels[sample * side * side..][..side * side], &mut patches);
+                mazes.targets(sample, &mut targets);
                 for agent in 0..grid.agents() {
-                    for i in 0..9 {
+                    for (i, &label) in targets.labels[agent * 9..][..9].iter().enumerate() {
                         let golden = (agent * samples + sample) * 9 + i;
-                        assert_eq!(masks[agent * 9 + i], expected_masks[golden]);
-                        assert_eq!(i32::from(patches[agent * 9 + i]), expected[golden]);
+                        assert_eq!(label != IGNORE, masks[golden] == 1.0);
+                        let label = if label == IGNORE { UNUSED } else { label };
+                        assert_eq!(i32::from(label), expected[golden]);
                     }
                     let (row, column) = grid.centre(agent);
                     assert_eq!([row as i32, column as i32], centres[2 * agent..][..2]);
@@ -89,7 +104,7 @@ fn label_patches_masks_and_centres_agree() {
 fn edges_come_in_the_same_order_with_the_same_slots() {
     for name in CASES {
         case(name, |file, _, side| {
-            let grid = ViewGrid::maze(side, side).unwrap();
+            let grid = maze_grid(side);
             let ours = grid_edges(grid.rows(), grid.columns(), Connectivity::Eight).unwrap();
             let pairs: Vec<i32> = ours.iter().flat_map(|e| [e.u as i32, e.v as i32]).collect();
             assert_eq!(pairs, words(file, "edges", i32::from_le_bytes));
@@ -128,13 +143,13 @@ fn reassembled_logits_and_predictions_agree() {
     let last = &logits[(shape[0] - 1) * agents * samples * view_len..];
     let (expected, predicted) =
         (words(&file, "reassembled", f32::from_le_bytes), words(&file, "pred", i32::from_le_bytes));
-    let grid = ViewGrid::maze(19, 19).unwrap();
+    let grid = maze_grid(19);
     for sample in 0..samples {
         let own: Vec<f32> = (0..agents)
             .flat_map(|agent| last[(agent * samples + sample) * view_len..][..view_len].to_vec())
             .collect();
         let (mut picture, mut best) = (vec![0f32; 361 * CLASSES], vec![0; 361]);
-        reassemble(&grid, &own, &mut picture);
+        grid.average(CLASSES, &own, &mut picture);
         argmax(&picture, &mut best);
         let expected = &expected[sample * 361 * CLASSES..][..361 * CLASSES];
         let scale = expected.iter().fold(0f32, |a, b| a.max(b.abs()));
@@ -143,5 +158,38 @@ fn reassembled_logits_and_predictions_agree() {
         }
         let best: Vec<i32> = best.into_iter().map(i32::from).collect();
         assert_eq!(best, predicted[sample * 361..][..361]);
+    }
+}
+
+#[test]
+fn the_graph_and_the_views_of_sudoku_are_the_authors() {
+    for case in ["sudoku_sheaf", "sudoku_sheaf_lora"] {
+        let inputs = Golden::open(case, "inputs.safetensors");
+        let graph = AgentGraph::sudoku();
+        let edges: Vec<i32> = graph.edges().iter().flat_map(|e| [e.u as i32, e.v as i32]).collect();
+        assert_eq!(edges, inputs.i32("edges").data);
+        let slots = |f: fn(&sheaf_admm::sheaf::Edge) -> u32| -> Vec<i32> {
+            graph.edges().iter().map(|e| f(e) as i32).collect()
+        };
+        assert_eq!(slots(|e| e.slot_u), inputs.i32("map_u").data);
+        assert_eq!(slots(|e| e.slot_v), inputs.i32("map_v").data);
+        let cells: Vec<i32> = UNIT_CELLS.as_flattened().iter().map(|&c| i32::from(c)).collect();
+        assert_eq!(cells, inputs.i32("cell_ids").data);
+        let labels = inputs.i32("slice_labels");
+        let grid = |cells: &[i32]| -> Grid { std::array::from_fn(|c| cells[c] as u8) };
+        let solutions: Vec<Grid> = inputs.i32("labels").data.chunks_exact(81).map(grid).collect();
+        let (boards, mut targets) = (Boards { puzzles: &solutions, solutions: &solutions }, Targets::default());
+        let mut views = vec![0.0; 27 * 10];
+        for s in 0..boards.len() {
+            boards.targets(s, &mut targets);
+            let got: Vec<i32> = targets.labels.iter().map(|&l| i32::from(l)).collect();
+            assert_eq!(got, labels.select(1, s).data);
+            boards.views(s, &mut views);
+            for (unit, view) in views.chunks_exact(10).enumerate() {
+                assert_eq!(view[0], unit as f32);
+                let cells = view[1..].iter().map(|&t| t as i32);
+                assert!(cells.eq(got[unit * 9..][..9].iter().copied()));
+            }
+        }
     }
 }

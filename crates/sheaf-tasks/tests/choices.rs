@@ -1,0 +1,309 @@
+//! Every choice that an experiment file can name: its gradient by finite differences, or its refusal with a hint.
+
+mod common;
+
+use common::{Case, Small, check_keys, differences, experiment};
+use sheaf_learn::model::Horizon;
+use sheaf_learn::task::Task;
+use sheaf_tasks::maze::task::Maze;
+use sheaf_tasks::mnist::task::Mnist;
+use sheaf_tasks::sudoku::task::Sudoku;
+use sheaf_testkit::GradientCheck;
+
+/// Four iterations, two of which the loss reads.
+const SHORT: Horizon = Horizon { iterations: 4, window: 2, gradient: 0, implicit: false };
+
+fn maze(keys: &[&str]) {
+    check_keys::<Maze>(keys, 2, SHORT);
+}
+
+/// Without a kink steps can be long: the gradient of a hard solve is what is left of terms that cancel.
+fn smooth_maze(keys: &[&str]) {
+    let case = Case::<Maze>::new(&[keys, &["model.objective=quadratic"]].concat(), 2);
+    let check = GradientCheck { directions: 2, ..GradientCheck::default() };
+    case.check_gradient(&format!("{keys:?}"), &case.noisy(9), SHORT, &check, false);
+}
+
+fn sudoku(keys: &[&str]) {
+    check_keys::<Sudoku>(keys, 3, Horizon::whole(3, 2));
+}
+
+#[test]
+fn every_objective_is_differentiated() {
+    for objective in ["l1-box", "quadratic", "lasso", "non-negative", "tether"] {
+        for agreement in ["soft", "hard"] {
+            let (objective, agreement) =
+                (format!("model.objective={objective}"), format!("model.agreement={agreement}"));
+            maze(&[&objective, &agreement, "model.l1=0.05"]);
+        }
+    }
+    maze(&["model.objective=lasso", "model.l1=0"]);
+}
+
+#[test]
+fn every_kind_of_maps_is_differentiated() {
+    for maps in ["low-rank", "shared", "identity"] {
+        for sharing in ["slot", "global"] {
+            for agreement in ["soft", "hard"] {
+                maze(&[
+                    &format!("model.maps={maps}"),
+                    &format!("model.sharing={sharing}"),
+                    &format!("model.agreement={agreement}"),
+                ]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_maps_is_differentiated_where_stacks_are_large() {
+    // 9 slots of 4 × 36 numbers are more than a stack of every view's own may have.
+    let large = ["model.d_v=36", "model.d_e=4", "model.consensus=cg"];
+    for maps in ["low-rank", "shared", "identity", "orthonormal"] {
+        for sharing in ["slot", "global"] {
+            let keys = [format!("model.maps={maps}"), format!("model.sharing={sharing}")];
+            if maps != "orthonormal" {
+                sudoku(&[&large[..], &[&keys[0], &keys[1]]].concat());
+            } else if sharing == "slot" {
+                sudoku(&[&large[..], &[&keys[0], &keys[1]]].concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_consensus_solver_is_differentiated() {
+    for (consensus, keys) in [
+        ("cg", &[][..]),
+        ("cg-carried", &["model.agreement=hard"]),
+        ("cg-carried", &[]),
+        // The start of a step is a constant to its adjoint, which is exact where the solve is.
+        ("cg-warm", &["model.cg_tolerance=1e-13", "model.cg_steps=200"]),
+        ("cg", &["model.agreement=hard"]),
+        ("cg", &["model.cg_tolerance=1e-3", "model.cg_steps=20"]),
+        ("gram", &[]),
+        ("gram", &["model.maps=shared"]),
+        ("gram", &["model.agreement=hard"]),
+        ("gram", &["model.maps=identity"]),
+        ("gram", &["model.sharing=global"]),
+        ("gram", &["model.cg_tolerance=1e-3", "model.cg_steps=20"]),
+        ("descent", &[]),
+        ("descent", &["model.agreement=hard", "model.momentum=0"]),
+        ("edge", &[]),
+        ("edge", &["model.agreement=hard"]),
+        ("exact", &[]),
+        ("exact", &["model.maps=shared"]),
+        ("huber", &[]),
+        ("huber", &["model.huber_width=0.1"]),
+    ] {
+        maze(&[&[format!("model.consensus={consensus}").as_str()], keys].concat());
+    }
+    for consensus in ["model.consensus=cg", "model.consensus=gram", "model.consensus=descent"] {
+        smooth_maze(&[consensus, "model.cg_tolerance=1e-3", "model.cg_steps=20", "model.agreement=hard"]);
+    }
+}
+
+#[test]
+fn consensus_in_gram_space_and_in_closed_form_is_differentiated_in_tiles() {
+    for keys in [
+        &["model.consensus=gram"][..],
+        &["model.consensus=gram", "model.maps=low-rank", "model.d_e=3"],
+        &["model.consensus=gram", "model.sharing=global", "model.d_e=3"],
+        &["model.consensus=gram", "model.maps=identity", "model.d_e=3"],
+        &["model.consensus=gram", "model.cg_tolerance=1e-3", "model.cg_steps=20", "model.maps=low-rank"],
+        &["model.consensus=closed-form", "model.maps=orthonormal"],
+        &["model.consensus=closed-form", "model.maps=orthonormal", "model.agreement=hard"],
+        &["model.consensus=gram", "model.maps=orthonormal"],
+        &["model.consensus=exact", "model.maps=orthonormal"],
+        &["model.objective=tether", "model.maps=low-rank"],
+        &["model.objective=l1-box", "model.start=zeros"],
+        &["model.relaxation=1.4", "model.rho_learned=false"],
+        &["model.mixers=0", "model.start=zeros"],
+    ] {
+        sudoku(keys);
+    }
+    // d_v = 8 slots × d_e: the maps of a grid of eight neighbours can be orthonormal as well.
+    maze(&["model.d_v=16", "model.d_e=2", "model.maps=orthonormal"]);
+    maze(&["model.d_v=16", "model.d_e=2", "model.maps=orthonormal", "model.consensus=cg"]);
+}
+
+#[test]
+fn penalties_relaxation_and_starts_are_differentiated() {
+    for keys in [
+        &["model.penalty=per-agent"][..],
+        &["model.penalty=per-agent", "model.agreement=hard"],
+        &["model.penalty=per-agent", "model.consensus=exact"],
+        &["model.penalty=per-agent", "model.consensus=exact", "model.agreement=hard", "model.maps=identity"],
+        &["model.penalty=per-agent", "model.consensus=descent"],
+        &["model.penalty=per-agent", "model.consensus=edge"],
+        &["model.penalty=per-agent", "model.consensus=huber"],
+        &["model.penalty=per-agent", "model.objective=tether"],
+        &["model.rho_learned=false"],
+        &["model.relaxation=1.6"],
+        &["model.relaxation=0.7", "model.agreement=hard"],
+        &["model.start=zeros"],
+        &["model.start=zeros", "model.objective=tether"],
+        &["model.start=zeros", "model.agreement=hard", "model.objective=quadratic"],
+        &["model.balancing=true", "model.rho_init=20"],
+        &["model.balancing=true", "model.rho_init=0.001", "model.penalty=per-agent"],
+        &["model.balancing=true", "model.consensus=exact", "model.rho_init=20"],
+    ] {
+        maze(keys);
+    }
+    sudoku(&["model.balancing=true", "model.rho_init=20"]);
+}
+
+#[test]
+fn pictures_are_differentiated_in_every_shape_of_views() {
+    for keys in [
+        &["model.stride=2", "model.relaxation=1.3"][..],
+        &["model.neighbours=4", "model.l1=0", "model.rank=3"],
+        &["model.neighbours=4", "model.sharing=slot"],
+        &["model.maps=shared", "model.agreement=soft"],
+        &["model.start=zeros"],
+        &["model.rank=8"],
+        // Large enough for one packed base and factors per view.
+        &["model.d_v=16", "model.d_e=12"],
+        &["model.d_v=16", "model.d_e=12", "model.maps=shared"],
+    ] {
+        check_keys::<Mnist>(keys, 3, SHORT);
+    }
+}
+
+#[test]
+fn gradients_of_the_last_iterations_leave_out_what_was_before() {
+    fn check<K: Small>(keys: &[&str]) {
+        let case = Case::<K>::new(keys, 3);
+        let params = case.noisy(6);
+        let run = |gradient| case.gradient(&params, Horizon { gradient, ..Horizon::whole(5, 2) });
+        let (loss, whole) = run(0);
+        assert_eq!(run(5), (loss, whole.clone()), "{keys:?}");
+        assert_eq!(run(9), (loss, whole.clone()), "{keys:?}");
+        let distance = |part: &[f64]| part.iter().zip(&whole).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+        let mut last = f64::INFINITY;
+        for gradient in [2, 3, 4] {
+            let (same, part) = run(gradient);
+            assert_eq!(same, loss, "{keys:?}");
+            for entry in case.model.layout().entries() {
+                let (part, whole) = (&part[entry.range.clone()], &whole[entry.range.clone()]);
+                if entry.name.starts_with("decoder/") {
+                    assert_eq!(part, whole, "{keys:?}: {}", entry.name);
+                } else if entry.name.starts_with("encoder/h") {
+                    assert!(part.iter().all(|&g| g == 0.0), "{keys:?}: {}", entry.name);
+                } else if entry.name == "encoder/q/bias" {
+                    assert_ne!(part, whole, "{keys:?}");
+                }
+            }
+            // Consensus in Gram space starts anew in every iteration: what is left out fades.
+            assert!(K::NAME != "sudoku" || distance(&part) < last, "{keys:?}: {gradient}");
+            last = distance(&part);
+        }
+    }
+    for maps in ["model.maps=slot", "model.maps=low-rank", "model.maps=orthonormal"] {
+        check::<Sudoku>(&[maps]);
+    }
+    check::<Maze>(&[]);
+    check::<Mnist>(&[]);
+}
+
+#[test]
+fn at_convergence_the_implicit_gradient_is_that_of_the_iterations() {
+    // The series ends at 1e-5 of its first term, so differences can agree no better than that.
+    let check = GradientCheck { tolerance: 1e-4, ..differences::<Maze>() };
+    for keys in [
+        &["model.consensus=exact", "model.objective=quadratic"][..],
+        &["model.consensus=exact", "model.objective=tether", "model.penalty=per-agent"],
+        &["model.consensus=exact", "model.objective=quadratic", "model.relaxation=1.5"],
+        &["model.consensus=cg", "model.cg_tolerance=1e-12", "model.cg_steps=200", "model.objective=quadratic"],
+    ] {
+        let case = Case::<Maze>::new(&[keys, &["model.gamma=1", "model.rho_init=1"]].concat(), 1);
+        let horizon = Horizon { implicit: true, ..Horizon::whole(400, 1) };
+        case.check_gradient(&format!("{keys:?}"), &case.noisy(9), horizon, &check, false);
+    }
+}
+
+/// Place, and that there is a reason and a hint.
+fn refusal<K: Task>(keys: &[&str]) -> String {
+    let error = experiment::<K>(keys).check().expect_err(&format!("{keys:?} should be refused"));
+    let text = error.to_string();
+    assert!(text.contains("expected") && text.contains("got"), "{text}");
+    error.place().to_string()
+}
+
+#[test]
+fn combinations_without_meaning_are_refused_with_a_hint() {
+    for (keys, place) in [
+        (&["model.consensus=closed-form"][..], "model.consensus"),
+        (&["model.consensus=gram", "model.penalty=per-agent"], "model.penalty"),
+        (&["model.maps=orthonormal", "model.sharing=global", "model.d_v=40"], "model.sharing"),
+        (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
+        (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
+        (&["model.rank=0"], "model.rank"),
+        (&["model.relaxation=2"], "model.relaxation"),
+        (&["iterations.adjoint=implicit", "model.agreement=hard"], "iterations.adjoint"),
+        (&["iterations.adjoint=implicit", "model.consensus=cg-carried"], "iterations.adjoint"),
+    ] {
+        assert_eq!(refusal::<Maze>(keys), place, "{keys:?}");
+        let error = experiment::<Maze>(keys).check().unwrap_err();
+        assert!(error.hint_text().is_some(), "{keys:?}: {error}");
+    }
+}
+
+#[test]
+fn keys_that_make_no_sense_are_refused_by_name() {
+    for (key, place) in [
+        ("task=sudoku", "task"),
+        ("model.d_v=0", "model.d_v"),
+        ("model.d_e=0", "model.d_e"),
+        ("model.hidden=0", "model.hidden"),
+        ("model.cg_steps=0", "model.cg_steps"),
+        ("model.gamma=0", "model.gamma"),
+        ("model.gamma=nan", "model.gamma"),
+        ("model.rho_init=-1", "model.rho_init"),
+        ("model.eta_init=inf", "model.eta_init"),
+        ("model.huber_width=0", "model.huber_width"),
+        ("model.l1=-1", "model.l1"),
+        ("model.l1_init=0", "model.l1_init"),
+        ("model.upper_init=0", "model.upper_init"),
+        ("model.cg_tolerance=-1", "model.cg_tolerance"),
+        ("model.momentum=1", "model.momentum"),
+        ("model.maps=dense", "model.maps"),
+        ("model.maps=orthonormal", "model.d_e"),
+        ("model.sharing=some", "model.sharing"),
+        ("model.objective=cubic", "model.objective"),
+        ("model.agreement=none", "model.agreement"),
+        ("model.consensus=newton", "model.consensus"),
+        ("model.penalty=own", "model.penalty"),
+        ("model.start=here", "model.start"),
+        ("data.test_count=0", "data.test_count"),
+        ("data.count=3", "data.count"),
+        ("iterations.rounds=2", "iterations.rounds"),
+    ] {
+        assert_eq!(refusal::<Maze>(&[key]), place, "{key}");
+    }
+    for (key, place) in [
+        ("task=maze", "task"),
+        ("model.rank=0", "model.rank"),
+        ("model.neighbours=6", "model.neighbours"),
+        ("model.classes=0", "model.classes"),
+        ("model.patch=9", "model.patch"),
+        ("model.stride=0", "model.stride"),
+        ("model.l1=-1.0", "model.l1"),
+        ("model.maps=dense", "model.maps"),
+        ("iterations.rounds=2", "iterations.rounds"),
+    ] {
+        assert_eq!(refusal::<Mnist>(&[key]), place, "{key}");
+    }
+    for (key, place) in [
+        ("model.d_v=20", "model.d_v"),
+        ("model.channels=0", "model.channels"),
+        ("model.decoder_hidden=0", "model.decoder_hidden"),
+        ("model.gamma=-1", "model.gamma"),
+        ("iterations.rounds=82", "iterations.rounds"),
+        ("train.batch=36", "train.batch"),
+        ("data.count=3", "data.count"),
+        ("data.test_count=0", "data.test_count"),
+    ] {
+        assert_eq!(refusal::<Sudoku>(&[key]), place, "{key}");
+    }
+}

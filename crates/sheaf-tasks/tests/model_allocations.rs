@@ -1,0 +1,66 @@
+//! A training step asks for no memory once its buffers exist.
+
+mod common;
+
+use common::{Case, Small};
+use sheaf_learn::model::{Batch, Horizon};
+use sheaf_tasks::maze::task::Maze;
+use sheaf_tasks::mnist::task::Mnist;
+use sheaf_tasks::sudoku::task::Sudoku;
+use sheaf_testkit::{CountingAllocator, allocations};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Steps on one batch, on another, on the first again: the last one finds all its memory at hand.
+fn check<K: Small>(keys: &[&str]) {
+    let case = Case::<K>::new(keys, 5);
+    let other = Case::<K> { set: K::some(4, 8), ..Case::new(keys, 1) };
+    let params: Vec<f32> = case.model.init(5);
+    let mut grad = vec![0.0; params.len()];
+    let mut batch = Batch::<f32, _, _>::default();
+    // On a pool of one thread everything runs where the counter counts.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let count = pool.install(|| {
+        let horizon = Horizon::whole(4, 2);
+        for case in [&case, &other] {
+            case.run(&mut batch, &params, horizon, &mut grad);
+        }
+        allocations(|| case.run(&mut batch, &params, horizon, &mut grad))
+    });
+    assert_eq!(count, 0, "{} {keys:?}", K::NAME);
+}
+
+#[test]
+fn training_steps_of_every_task_allocate_nothing_after_warm_up() {
+    check::<Maze>(&[]);
+    check::<Mnist>(&[]);
+    check::<Sudoku>(&[]);
+}
+
+#[test]
+fn every_form_of_maps_and_every_solver_allocates_nothing_after_warm_up() {
+    for keys in [
+        &["model.maps=shared"][..],
+        &["model.maps=identity", "model.agreement=hard"],
+        &["model.sharing=global"],
+        &["model.consensus=gram"],
+        &["model.consensus=cg-warm"],
+        &["model.consensus=descent"],
+        &["model.consensus=edge"],
+        &["model.consensus=exact"],
+        &["model.consensus=huber"],
+        &["model.penalty=per-agent", "model.objective=tether"],
+        &["model.balancing=true"],
+    ] {
+        check::<Maze>(keys);
+    }
+    for keys in [
+        &["model.maps=low-rank"][..],
+        &["model.maps=orthonormal"],
+        &["model.maps=low-rank", "model.sharing=global", "model.d_v=36", "model.d_e=4", "model.consensus=cg"],
+    ] {
+        check::<Sudoku>(keys);
+    }
+    check::<Mnist>(&["model.d_v=16", "model.d_e=12"]);
+}
