@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::Value;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::train::file::io_error;
 
 /// What a command found out.
@@ -81,6 +82,38 @@ impl Report {
     pub fn written(&mut self, path: &Path) -> &mut Self {
         let path = path.display().to_string();
         self.add("out", "written", path.clone(), path)
+    }
+
+    /// Adds whether the answer is right.
+    pub fn solved(&mut self, solved: bool) -> &mut Self {
+        self.add("solved", "solved", solved, if solved { "yes" } else { "no" })
+    }
+
+    /// Adds how many of `samples` answers are right and how many are valid: counts and rates.
+    pub fn rates(&mut self, solved: (usize, f64), valid: (usize, f64), samples: usize) -> &mut Self {
+        for (key, (n, rate)) in [("solved", solved), ("valid", valid)] {
+            self.add(key, key, rounded(rate, 6), percent(n, samples));
+        }
+        self.value("accuracy", rounded(solved.1, 6))
+    }
+
+    /// Adds the share of cells that are right.
+    pub fn cells(&mut self, key: &'static str, label: &'static str, rate: f64) -> &mut Self {
+        self.add(key, label, rounded(rate, 6), format!("{:.3} % right", 100.0 * rate))
+    }
+
+    /// Adds how many iterations ran on average, in at most `rounds` rounds.
+    pub fn iterations(&mut self, mean: f64, options: &SolveOptions, rounds: usize) -> &mut Self {
+        let most = options.iterations;
+        let text = match (options.settling.is_some(), options.tolerance.is_some()) {
+            (true, _) => format!("{mean:.1} on average until settled, at most {most}"),
+            (_, true) => format!("{mean:.1} on average until within tolerance, at most {most}"),
+            _ if rounds > 1 => format!("{mean:.1} on average, {most} a round"),
+            _ => most.to_string(),
+        };
+        // A number that is the same for all samples is a whole one.
+        let value = if mean == most as f64 { most.into() } else { rounded(mean, 3) };
+        self.add("iterations", "iterations", value, text)
     }
 
     /// The lines for people.

@@ -60,7 +60,7 @@ impl Bench {
                 all.map(|&kind| (kind, request.clone())).collect()
             }
             Some(BenchKind::Scaling) => {
-                let sizes = self.task.scaling_sizes();
+                let sizes = self.task.sizes();
                 let largest = request.size.unwrap_or(usize::MAX);
                 let k = request.iterations.unwrap_or(SCALING_ITERATIONS);
                 let of = |size, k| {

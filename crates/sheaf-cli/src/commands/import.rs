@@ -45,8 +45,9 @@ impl Job for Import {
                 &[Dtype::F32, Dtype::F16],
             )?);
         }
-        let record =
-            serde_json::json!({ "imported_from": self.from.display().to_string(), "prefix": prefix });
+        // The name alone: where the file lies on this machine means nothing elsewhere.
+        let name = self.from.file_name().unwrap_or_default().to_string_lossy();
+        let record = serde_json::json!({ "imported_from": name, "prefix": prefix });
         let about = WeightsMeta { task: self.task.name().into(), config, record: record.to_string() };
         save_weights(&self.out, &layout, &params, &about, Precision::F32)?;
         let mut report = Report::new();

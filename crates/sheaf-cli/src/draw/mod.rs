@@ -24,7 +24,7 @@ pub mod svg;
 pub mod votes;
 
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::maze::views::ViewGrid;
+use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::maze::{GOAL, PATH, START, WALL};
 
 /// A maze, and its true path where it is known.

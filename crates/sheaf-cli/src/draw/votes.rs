@@ -9,8 +9,8 @@
 use std::path::Path;
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::ViewGrid;
 use sheaf_learn::train::file::write_whole;
-use sheaf_tasks::mnist::views::ViewGrid;
 
 use super::canvas::Canvas;
 use super::gif::{self, Timing};
