@@ -12,7 +12,7 @@ use sheaf_admm::Result;
 pub use crate::commands::BenchKind;
 use crate::commands::{Bench, Eval, Export, Import, Inspect, Job, Trace, Train};
 use crate::tasks;
-use crate::tasks::verbs::{Draws, Solves, TaskCommand, TaskOptions};
+use crate::tasks::verbs::{TaskCommand, TaskOptions};
 
 const START: &str = "\
 Start here:
@@ -47,14 +47,14 @@ pub enum Command {
     Solve {
         /// Which kind of problem.
         #[command(subcommand)]
-        task: TaskCommand<Solves>,
+        task: TaskCommand<false>,
     },
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
         /// Of which task.
         #[command(subcommand)]
-        task: TaskCommand<Draws>,
+        task: TaskCommand<true>,
     },
     /// Train a model from an experiment file
     #[command(after_help = TRAIN_EXAMPLES)]
@@ -179,8 +179,8 @@ const TRACE_EXAMPLES: &str = "\
 Example:
   sheaf trace --weights builtin:maze --data test.npz --index 0 --iterations 100 --out trace.safetensors
 
-The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], edge_rms [K] and logits. The array
-consistency is edge_rms under its older name.";
+The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], edge_rms [K] and
+logits. The array consistency is edge_rms under its older name.";
 
 /// `sheaf trace`.
 #[derive(Debug, Args)]

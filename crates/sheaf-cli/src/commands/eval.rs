@@ -5,7 +5,6 @@ use sheaf_admm::Result;
 use super::{Ending, Job, use_threads};
 use crate::args::EvalArgs;
 use crate::report::Report;
-use crate::tasks::verbs::TaskOptions;
 use crate::tasks::{ALL, EvalRequest, Source};
 
 /// An evaluation.
@@ -13,7 +12,6 @@ use crate::tasks::{ALL, EvalRequest, Source};
 pub struct Eval {
     weights: Source,
     request: EvalRequest,
-    options: TaskOptions,
     threads: Option<usize>,
 }
 
@@ -21,10 +19,11 @@ impl Eval {
     /// Checks what was typed.
     pub fn check(args: EvalArgs) -> Result<Self> {
         ALL.iter().try_for_each(|task| task.check_options(&args.task))?;
-        let settle_within = args.until_settled.then_some(args.max_iterations);
-        let request = EvalRequest { data: args.data, iterations: args.iterations, settle_within };
         let weights = Source::parse(&args.weights)?;
-        Ok(Self { weights, request, options: args.task, threads: args.threads })
+        let settle_within = args.until_settled.then_some(args.max_iterations);
+        let EvalArgs { data, iterations, task: own, threads, .. } = args;
+        let request = EvalRequest { data, iterations, settle_within, own };
+        Ok(Self { weights, request, threads })
     }
 }
 
@@ -32,10 +31,10 @@ impl Job for Eval {
     fn run(&self) -> Result<Ending> {
         use_threads(self.threads)?;
         let (weights, task) = self.weights.open_with_task()?;
-        self.options.check_task(task)?;
+        self.request.own.check_task(task)?;
         let mut report = Report::new();
         report.value("task", task.name()).value("data", self.request.data.display().to_string());
-        task.evaluate(&weights, &self.request, &self.options, &mut report)?;
+        task.evaluate(&weights, &self.request, &mut report)?;
         Ok(report.into())
     }
 }

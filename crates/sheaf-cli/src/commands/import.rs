@@ -39,9 +39,14 @@ impl Job for Import {
         let prefix = self.prefix(&file, &names)?;
         let mut params = Vec::with_capacity(layout.len());
         for (entry, name) in layout.entries().iter().zip(&names) {
+            let name = format!("{prefix}{name}");
+            // The authors' arrays may have axes of length 1 that ours leave out.
+            let axes = |shape: &[usize]| shape.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+            let theirs = file.info(&name).map(|(_, shape)| shape.to_vec());
+            let shape = theirs.filter(|shape| axes(shape) == axes(&entry.shape));
             params.extend(file.tensor(
-                &format!("{prefix}{name}"),
-                &entry.shape,
+                &name,
+                &shape.unwrap_or(entry.shape.clone()),
                 &[Dtype::F32, Dtype::F16],
             )?);
         }

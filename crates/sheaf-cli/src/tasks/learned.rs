@@ -39,12 +39,7 @@ pub trait Learned: task::Task {
     fn read(path: &Path) -> Result<Self::Set>;
 
     /// Adds to the report how well weights solve the samples of a file.
-    fn evaluate_file(
-        weights: &Weights<Self>,
-        request: &EvalRequest,
-        options: &Self::Options,
-        report: &mut Report,
-    ) -> Result<()>;
+    fn evaluate_file(weights: &Weights<Self>, request: &EvalRequest, report: &mut Report) -> Result<()>;
 
     /// Shape of the outputs of one agent.
     fn output_shape(config: &Self::Config) -> Vec<usize>;
@@ -127,14 +122,8 @@ impl<K: Learned> Task for Agents<K> {
         Ok((strict::to_toml(&experiment)?, K::model(&experiment.model)?.layout().clone()))
     }
 
-    fn evaluate(
-        &self,
-        weights: &WeightsFile,
-        request: &EvalRequest,
-        options: &TaskOptions,
-        report: &mut Report,
-    ) -> Result<()> {
-        K::evaluate_file(&Weights::load(weights)?, request, &options.of()?, report)
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        K::evaluate_file(&Weights::load(weights)?, request, report)
     }
 
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {

@@ -76,13 +76,7 @@ pub trait Task: Sync {
     fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)>;
 
     /// Adds to the report how well weights solve the samples of a file.
-    fn evaluate(
-        &self,
-        weights: &WeightsFile,
-        request: &EvalRequest,
-        options: &TaskOptions,
-        report: &mut Report,
-    ) -> Result<()>;
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()>;
 
     /// Every iteration of one solve.
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays>;
@@ -129,6 +123,8 @@ pub struct EvalRequest {
     pub iterations: Option<usize>,
     /// Stop when settled, after at most so many.
     pub settle_within: Option<usize>,
+    /// Options that only some tasks have.
+    pub own: TaskOptions,
 }
 
 impl EvalRequest {

@@ -1,20 +1,15 @@
 //! Arguments that a task declares: those of `sheaf solve TASK` and `sheaf data TASK`, and the options of `sheaf eval`
 //! that only some tasks have.
 
-use std::marker::PhantomData;
-
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{ALL, Task};
 use crate::commands::Job;
 
-/// Arguments that become a job.
+/// Arguments that become a job. Their documentation is the help of the subcommand.
 pub trait Arguments: Args {
-    /// What the job does, in one line of help.
-    const ABOUT: &'static str;
-
     /// Checks what was typed; with `json` nothing moves on the screen.
     fn check(self, json: bool) -> Result<Box<dyn Job>>;
 }
@@ -32,7 +27,7 @@ pub struct Verb {
 impl Verb {
     /// The subcommand `name` with the arguments `A`.
     pub fn new<A: Arguments>(name: &'static str) -> Self {
-        let command = A::augment_args(Command::new(name).about(A::ABOUT));
+        let command = A::augment_args(Command::new(name));
         Self { command, check: |matches, json| parsed::<A>(matches)?.check(json) }
     }
 }
@@ -43,52 +38,29 @@ fn parsed<A: Args>(matches: &ArgMatches) -> Result<A> {
     A::from_arg_matches(matches).map_err(wrong)
 }
 
-/// Which subcommand of a task.
-pub trait Which {
-    /// That of this task, if it has one.
-    fn of(task: &dyn Task) -> Option<Verb>;
-}
-
-/// `sheaf solve`.
+/// The subcommand of one of the tasks, as it was typed: of `sheaf data` if `DATA`, else of `sheaf solve`.
 #[derive(Debug)]
-pub struct Solves;
-
-/// `sheaf data`.
-#[derive(Debug)]
-pub struct Draws;
-
-impl Which for Solves {
-    fn of(task: &dyn Task) -> Option<Verb> {
-        task.solve()
-    }
-}
-
-impl Which for Draws {
-    fn of(task: &dyn Task) -> Option<Verb> {
-        task.data()
-    }
-}
-
-/// The subcommand of one of the tasks, as it was typed.
-#[derive(Debug)]
-pub struct TaskCommand<W> {
+pub struct TaskCommand<const DATA: bool> {
     check: Check,
     matches: ArgMatches,
-    which: PhantomData<W>,
 }
 
-impl<W> TaskCommand<W> {
+impl<const DATA: bool> TaskCommand<DATA> {
+    fn verb(task: &dyn Task) -> Option<Verb> {
+        if DATA { task.data() } else { task.solve() }
+    }
+
     /// Checks what was typed; with `json` nothing moves on the screen.
     pub fn check(&self, json: bool) -> Result<Box<dyn Job>> {
         (self.check)(&self.matches, json)
     }
 }
 
-impl<W: Which> FromArgMatches for TaskCommand<W> {
+impl<const DATA: bool> FromArgMatches for TaskCommand<DATA> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let chosen = matches.subcommand().and_then(|(name, matches)| {
             let task = ALL.into_iter().find(|task| task.name() == name)?;
-            Some(Self { check: W::of(task)?.check, matches: matches.clone(), which: PhantomData })
+            Some(Self { check: Self::verb(task)?.check, matches: matches.clone() })
         });
         chosen.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingSubcommand))
     }
@@ -99,9 +71,9 @@ impl<W: Which> FromArgMatches for TaskCommand<W> {
     }
 }
 
-impl<W: Which> Subcommand for TaskCommand<W> {
+impl<const DATA: bool> Subcommand for TaskCommand<DATA> {
     fn augment_subcommands(command: Command) -> Command {
-        let verbs = ALL.into_iter().filter_map(W::of);
+        let verbs = ALL.into_iter().filter_map(Self::verb);
         command.subcommands(verbs.map(|verb| verb.command)).subcommand_required(true)
     }
 
@@ -110,7 +82,7 @@ impl<W: Which> Subcommand for TaskCommand<W> {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        ALL.into_iter().any(|task| task.name() == name && W::of(task).is_some())
+        ALL.into_iter().any(|task| task.name() == name && Self::verb(task).is_some())
     }
 }
 
@@ -126,6 +98,11 @@ pub trait EvalOptions: Args {
 #[derive(Clone, Debug)]
 pub struct TaskOptions(ArgMatches);
 
+/// All options of `sheaf eval` that tasks declare.
+fn declared() -> impl Iterator<Item = Arg> {
+    ALL.iter().flat_map(|t| t.eval_options().get_arguments().cloned().collect::<Vec<_>>())
+}
+
 impl TaskOptions {
     /// Those of one task.
     pub fn of<A: Args>(&self) -> Result<A> {
@@ -136,7 +113,7 @@ impl TaskOptions {
     pub fn check_task(&self, task: &dyn Task) -> Result<()> {
         let has =
             |task: &dyn Task, id: &clap::Id| task.eval_options().get_arguments().any(|a| a.get_id() == id);
-        for arg in ALL.iter().flat_map(|t| t.eval_options().get_arguments().cloned().collect::<Vec<_>>()) {
+        for arg in declared() {
             let id = arg.get_id();
             if self.0.value_source(id.as_str()) == Some(ValueSource::CommandLine) && !has(task, id) {
                 let others: Vec<_> = ALL.iter().filter(|t| has(**t, id)).map(|t| t.name()).collect();
@@ -162,7 +139,7 @@ impl FromArgMatches for TaskOptions {
 
 impl Args for TaskOptions {
     fn augment_args(mut command: Command) -> Command {
-        for arg in ALL.iter().flat_map(|t| t.eval_options().get_arguments().cloned().collect::<Vec<_>>()) {
+        for arg in declared() {
             // Tasks that have an option in common declare the same one.
             if !command.get_arguments().any(|known| known.get_id() == arg.get_id()) {
                 command = command.arg(arg);

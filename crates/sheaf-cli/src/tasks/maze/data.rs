@@ -27,7 +27,7 @@ Arrays `inputs` and `labels`, uint8 [n, height, width]: 1 wall, 2 empty, 3 start
 No maze is a rotation or reflection of another one of the set.
 1000 mazes of size 19 and seed 0 are the test set of experiments/maze.toml.";
 
-/// What can be typed.
+/// Draw mazes with their paths
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -70,8 +70,6 @@ pub fn default_min_path(height: usize, width: usize) -> usize {
 }
 
 impl Arguments for DataArgs {
-    const ABOUT: &'static str = "Draw mazes with their paths";
-
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let Self { seed, out, .. } = self;
         if self.suite {

@@ -22,13 +22,8 @@ pub struct Options {
 
 impl EvalOptions for Options {}
 
-pub(super) fn evaluate(
-    weights: &MazeWeights,
-    request: &EvalRequest,
-    own: &Options,
-    report: &mut Report,
-) -> Result<()> {
-    let MazeWeights { experiment, model, params } = weights;
+pub(super) fn evaluate(weights: &MazeWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+    let (MazeWeights { experiment, model, params }, own) = (weights, request.own.of::<Options>()?);
     let set = MazeSet::read(&request.data)?;
     let options =
         SolveOptions { first_right: !own.no_first_solve, ..request.options(&experiment.iterations) };

@@ -35,13 +35,8 @@ impl Learned for Maze {
         MazeSet::read(path)
     }
 
-    fn evaluate_file(
-        weights: &MazeWeights,
-        request: &EvalRequest,
-        options: &eval::Options,
-        report: &mut Report,
-    ) -> Result<()> {
-        eval::evaluate(weights, request, options, report)
+    fn evaluate_file(weights: &MazeWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        eval::evaluate(weights, request, report)
     }
 
     fn output_shape(_config: &MazeConfig) -> Vec<usize> {

@@ -34,7 +34,7 @@ A maze as text:
   #   #G#
   #######";
 
-/// What can be typed.
+/// Find the path through a maze
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -71,8 +71,6 @@ enum From {
 }
 
 impl Arguments for SolveArgs {
-    const ABOUT: &'static str = "Find the path through a maze";
-
     fn check(self, json: bool) -> Result<Box<dyn Job>> {
         let from = match self.file {
             Some(path) => From::File(path),

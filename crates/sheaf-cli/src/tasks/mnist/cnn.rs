@@ -60,13 +60,7 @@ impl Task for MnistCnn {
         Ok((strict::to_toml(&experiment)?, CnnModel::new(experiment.model)?.layout().clone()))
     }
 
-    fn evaluate(
-        &self,
-        weights: &WeightsFile,
-        request: &EvalRequest,
-        options: &TaskOptions,
-        report: &mut Report,
-    ) -> Result<()> {
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
         let given = [("--iterations", request.iterations), ("--until-settled", request.settle_within)];
         if let Some((option, _)) = given.iter().find(|(_, given)| given.is_some()) {
             return Err(Error::new(ErrorKind::Unsupported, *option, "weights of agents", "a network")
@@ -74,7 +68,7 @@ impl Task for MnistCnn {
         }
         let weights = CnnWeights::load(weights)?;
         let mut network = CnnClassifier::new(&weights.model, &weights.params);
-        let rows = eval::evaluate(&mut network, request, &options.of()?, report)?;
+        let rows = eval::evaluate(&mut network, request, report)?;
         report.value("iterations", None::<usize>);
         rows.tell(report);
         Ok(())

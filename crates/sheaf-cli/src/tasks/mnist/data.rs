@@ -22,7 +22,7 @@ Examples:
 A download that was cut off continues where it stopped; every file is checked by its SHA-256.
 --from takes any set of IDX files, gzipped or not: MNIST, Fashion-MNIST, EMNIST, your own.";
 
-/// What can be typed.
+/// Fetch the MNIST digits, or take another set of IDX files
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -47,8 +47,6 @@ struct Data {
 }
 
 impl Arguments for DataArgs {
-    const ABOUT: &'static str = "Fetch the MNIST digits, or take another set of IDX files";
-
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let Self { out, from, mirror } = self;
         if out.exists() && !out.is_dir() {

@@ -93,9 +93,9 @@ pub(super) struct Rows(Vec<Row>);
 pub(super) fn evaluate(
     classifier: &mut impl Classifier,
     request: &EvalRequest,
-    own: &Options,
     report: &mut Report,
 ) -> Result<Rows> {
+    let own: Options = request.own.of()?;
     let split = own.split.map_or(Split::Test, Into::into);
     let whole = ImageSet::read(&request.data, split)?;
     let set = whole.first(own.count.unwrap_or(whole.len()));

@@ -36,16 +36,11 @@ impl Learned for Mnist {
         ImageSet::read(path, Split::Test)
     }
 
-    fn evaluate_file(
-        weights: &MnistWeights,
-        request: &EvalRequest,
-        options: &eval::Options,
-        report: &mut Report,
-    ) -> Result<()> {
+    fn evaluate_file(weights: &MnistWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
         let MnistWeights { experiment, model, params } = weights;
         let solve = request.options(&experiment.iterations);
         let mut agents = Agents::new(&experiment.model, model, params, solve);
-        let rows = eval::evaluate(&mut agents, request, options, report)?;
+        let rows = eval::evaluate(&mut agents, request, report)?;
         report.iterations(agents.mean_iterations(), &solve, 1);
         rows.tell(report);
         Ok(())

@@ -32,7 +32,7 @@ for, the brighter the surer the agent is; in plain text the class itself, a dot 
 /// Where `sheaf data mnist` is usually asked to put the set.
 const USUAL_DATA: &str = "data/mnist";
 
-/// What can be typed.
+/// Tell which digit a picture shows
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -83,8 +83,6 @@ pub(super) struct Picture {
 }
 
 impl Arguments for SolveArgs {
-    const ABOUT: &'static str = "Tell which digit a picture shows";
-
     fn check(self, json: bool) -> Result<Box<dyn Job>> {
         let from = match self.what {
             None => {

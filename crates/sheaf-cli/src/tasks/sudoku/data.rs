@@ -31,7 +31,7 @@ Kinds:
   singles  unique, and cells with one candidate are enough
   any      as the published data, ambiguous ones included";
 
-/// What can be typed.
+/// Draw puzzles with their solutions, or read them from elsewhere
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -74,8 +74,6 @@ enum What {
 }
 
 impl Arguments for DataArgs {
-    const ABOUT: &'static str = "Draw puzzles with their solutions, or read them from elsewhere";
-
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let what = match self.from {
             Some(from) => What::Read { from, skip_bad: self.skip_bad },

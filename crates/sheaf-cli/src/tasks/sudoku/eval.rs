@@ -27,10 +27,9 @@ impl EvalOptions for Options {}
 pub(super) fn evaluate_file(
     weights: &SudokuWeights,
     request: &EvalRequest,
-    own: &Options,
     report: &mut Report,
 ) -> Result<()> {
-    let SudokuWeights { experiment, model, params } = weights;
+    let (SudokuWeights { experiment, model, params }, own) = (weights, request.own.of::<Options>()?);
     let set = csv::read(&request.data, false)?.set;
     let options = request.options(&experiment.iterations);
     let rounds = own.rounds.unwrap_or(experiment.iterations.rounds);

@@ -38,13 +38,8 @@ impl Learned for Sudoku {
         Ok(csv::read(path, false)?.set)
     }
 
-    fn evaluate_file(
-        weights: &SudokuWeights,
-        request: &EvalRequest,
-        options: &eval::Options,
-        report: &mut Report,
-    ) -> Result<()> {
-        eval::evaluate_file(weights, request, options, report)
+    fn evaluate_file(weights: &SudokuWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        eval::evaluate_file(weights, request, report)
     }
 
     fn output_shape(_config: &SudokuConfig) -> Vec<usize> {

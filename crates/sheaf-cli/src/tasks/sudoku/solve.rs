@@ -34,7 +34,7 @@ A puzzle, `.` or 0 for a blank:
   53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
 In a file it may stand in nine lines, with frames of | + - between.";
 
-/// What can be typed.
+/// Fill in a Sudoku
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -82,8 +82,6 @@ enum From {
 }
 
 impl Arguments for SolveArgs {
-    const ABOUT: &'static str = "Fill in a Sudoku";
-
     fn check(self, json: bool) -> Result<Box<dyn Job>> {
         let from = match self.puzzle {
             Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
