@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
-use sheaf_tasks::mnist::data::Split;
 
 pub use crate::commands::BenchKind;
-use crate::commands::{Bench, Data, Eval, Export, Import, Inspect, Job, Solve, Trace, Train};
-use crate::tasks::{self, maze, mnist, sudoku};
+use crate::commands::{Bench, Eval, Export, Import, Inspect, Job, Trace, Train};
+use crate::tasks;
+use crate::tasks::verbs::{TaskCommand, TaskOptions};
 
 const START: &str = "\
 Start here:
@@ -47,14 +47,14 @@ pub enum Command {
     Solve {
         /// Which kind of problem.
         #[command(subcommand)]
-        task: SolveTask,
+        task: TaskCommand<false>,
     },
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
         /// Of which task.
         #[command(subcommand)]
-        task: DataTask,
+        task: TaskCommand<true>,
     },
     /// Train a model from an experiment file
     #[command(after_help = TRAIN_EXAMPLES)]
@@ -83,28 +83,6 @@ pub enum Command {
     /// Measure speed and memory on this machine
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
-}
-
-/// Tasks that `sheaf solve` knows.
-#[derive(Debug, Subcommand)]
-pub enum SolveTask {
-    /// Find the path through a maze
-    Maze(maze::solve::SolveArgs),
-    /// Fill in a Sudoku
-    Sudoku(sudoku::solve::SolveArgs),
-    /// Tell which digit a picture shows
-    Mnist(mnist::solve::SolveArgs),
-}
-
-/// Tasks that `sheaf data` knows.
-#[derive(Debug, Subcommand)]
-pub enum DataTask {
-    /// Draw mazes with their paths
-    Maze(maze::data::DataArgs),
-    /// Draw puzzles with their solutions, or read them from elsewhere
-    Sudoku(sudoku::data::DataArgs),
-    /// Fetch the MNIST digits, or take another set of IDX files
-    Mnist(mnist::data::DataArgs),
 }
 
 const DATA_EXAMPLES: &str = "\
@@ -183,66 +161,26 @@ pub struct EvalArgs {
     #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
     pub iterations: Option<usize>,
     /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
-    /// before; a maze also when a whole path stood for 5 iterations
+    /// before, or a complete answer stood for 5 iterations
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle
     #[arg(long, value_name = "K", value_parser = positive, default_value = "400", requires = "until_settled")]
     pub max_iterations: usize,
-    /// Rounds of negotiation over a puzzle, at most; the experiment's number if not given. After each the agents commit
-    /// to the cells they are surest of
-    #[arg(long, value_name = "R", value_parser = positive)]
-    pub rounds: Option<usize>,
-    /// Do not look for the first solving iteration: faster
-    #[arg(long)]
-    pub no_first_solve: bool,
-    /// Part of a set of pictures; test if not given
-    #[arg(long, value_enum)]
-    pub split: Option<SplitArg>,
-    /// Only the first so many pictures
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub count: Option<usize>,
-    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
-    #[arg(long, value_name = "SPEC")]
-    pub shift: Vec<String>,
-    /// All shifts of a table
-    #[arg(long, value_enum, conflicts_with = "shift")]
-    pub shifts: Option<ShiftSet>,
-    /// How often a random shift is drawn; 5 times if not given
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub draws: Option<usize>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = positive)]
     pub threads: Option<usize>,
-}
-
-/// The two parts of a set of pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SplitArg {
-    /// What is held out
-    Test,
-    /// What is learned from
-    Train,
-}
-
-impl From<SplitArg> for Split {
-    fn from(split: SplitArg) -> Self {
-        if split == SplitArg::Test { Self::Test } else { Self::Train }
-    }
-}
-
-/// Tables of shifts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ShiftSet {
-    /// The robustness table of the paper: none, three paddings, three dropouts, two noises
-    Published,
+    /// Options that only some tasks have.
+    #[command(flatten)]
+    pub task: TaskOptions,
 }
 
 const TRACE_EXAMPLES: &str = "\
 Example:
   sheaf trace --weights builtin:maze --data test.npz --index 0 --iterations 100 --out trace.safetensors
 
-The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], consistency [K] and logits.";
+The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], edge_rms [K] and
+logits. The array consistency is edge_rms under its older name.";
 
 /// `sheaf trace`.
 #[derive(Debug, Args)]
@@ -374,8 +312,8 @@ impl Cli {
         let json = self.json;
         Ok(Some(match self.command {
             None => return Ok(None),
-            Some(Command::Solve { task }) => Box::new(Solve::check(task, json)?),
-            Some(Command::Data { task }) => Box::new(Data::check(task)?),
+            Some(Command::Solve { task }) => task.check(json)?,
+            Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => Box::new(Eval::check(args)?),
             Some(Command::Trace(args)) => Box::new(Trace::check(args)?),

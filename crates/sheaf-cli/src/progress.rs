@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sheaf_admm::Result;
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -82,6 +83,17 @@ impl Drop for Bar {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Runs work on `len` samples under a bar, and tells how many seconds it took. The work says how many are done.
+pub fn timed<T>(
+    what: &'static str,
+    len: usize,
+    work: impl FnOnce(&(dyn Fn(usize) + Sync)) -> Result<T>,
+) -> Result<(T, f64)> {
+    let (bar, start) = (Bar::new(what, len as u64), Instant::now());
+    let result = work(&|n| bar.add(n))?;
+    Ok((result, start.elapsed().as_secs_f64()))
 }
 
 /// A sign of life for work that cannot be counted; it too appears only when the work turns out to be long.

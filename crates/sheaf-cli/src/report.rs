@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::Value;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::train::file::io_error;
 
 /// What a command found out.
@@ -81,6 +82,38 @@ impl Report {
     pub fn written(&mut self, path: &Path) -> &mut Self {
         let path = path.display().to_string();
         self.add("out", "written", path.clone(), path)
+    }
+
+    /// Adds whether the answer is right.
+    pub fn solved(&mut self, solved: bool) -> &mut Self {
+        self.add("solved", "solved", solved, if solved { "yes" } else { "no" })
+    }
+
+    /// Adds how many of `samples` answers are right and how many are valid: counts and rates.
+    pub fn rates(&mut self, solved: (usize, f64), valid: (usize, f64), samples: usize) -> &mut Self {
+        for (key, (n, rate)) in [("solved", solved), ("valid", valid)] {
+            self.add(key, key, rounded(rate, 6), percent(n, samples));
+        }
+        self.value("accuracy", rounded(solved.1, 6))
+    }
+
+    /// Adds the share of cells that are right.
+    pub fn cells(&mut self, key: &'static str, label: &'static str, rate: f64) -> &mut Self {
+        self.add(key, label, rounded(rate, 6), format!("{:.3} % right", 100.0 * rate))
+    }
+
+    /// Adds how many iterations ran on average, in at most `rounds` rounds.
+    pub fn iterations(&mut self, mean: f64, options: &SolveOptions, rounds: usize) -> &mut Self {
+        let most = options.iterations;
+        let text = match (options.settling.is_some(), options.tolerance.is_some()) {
+            (true, _) => format!("{mean:.1} on average until settled, at most {most}"),
+            (_, true) => format!("{mean:.1} on average until within tolerance, at most {most}"),
+            _ if rounds > 1 => format!("{mean:.1} on average, {most} a round"),
+            _ => most.to_string(),
+        };
+        // A number that is the same for all samples is a whole one.
+        let value = if mean == most as f64 { most.into() } else { rounded(mean, 3) };
+        self.add("iterations", "iterations", value, text)
     }
 
     /// The lines for people.
@@ -199,49 +232,4 @@ pub fn sparkline(values: &[f32], columns: usize) -> String {
             if value.is_finite() { BARS[((height * 7.99) as usize).min(7)] } else { '?' }
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_and_programs_are_told_the_same() {
-        let mut report = Report::new();
-        report.above("a drawing\n").add("solved", "solved", 0.5, "50 %").line("", "of two");
-        report.value("agents", 81);
-        assert_eq!(report.text(), "a drawing\nsolved  50 %\n        of two\n");
-        assert_eq!(report.json().unwrap(), "{\n  \"solved\": 0.5,\n  \"agents\": 81\n}\n");
-    }
-
-    #[test]
-    fn numbers_are_written_as_people_read_them() {
-        assert_eq!(
-            [count(0), count(9999), count(31_250), count(1_234_567)],
-            ["0", "9999", "31,250", "1,234,567"]
-        );
-        assert_eq!(
-            [0.012_345, 1.0, 45.67, 1042.3, 12345.6].map(significant),
-            ["0.0123", "1.00", "45.7", "1042", "12,346"]
-        );
-        assert_eq!(
-            [0.0052, 1.25, 59.0, 61.0, 7322.0].map(duration),
-            ["5.20 ms", "1.2 s", "59 s", "1 min 01 s", "2 h 02 min"]
-        );
-        assert_eq!(percent(999, 1000), "99.90 % (999 of 1000)");
-    }
-
-    #[test]
-    fn a_number_that_is_none_becomes_null() {
-        assert_eq!(rounded(f64::NAN, 3), Value::Null);
-        assert_eq!(rounded(0.123_456, 3), Value::from(0.123));
-    }
-
-    #[test]
-    fn a_curve_falls_from_left_to_right_and_survives_lost_numbers() {
-        assert_eq!(sparkline(&[1.0, 0.1, 0.01, 0.001, 0.0], 8), "█▆▃▁▁");
-        assert_eq!(sparkline(&[f32::NAN, 1.0], 8), "?█");
-        assert_eq!(sparkline(&[], 8), "");
-        assert_eq!(sparkline(&[1.0; 100], 8).chars().count(), 8);
-    }
 }

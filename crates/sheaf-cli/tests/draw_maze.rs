@@ -6,11 +6,11 @@ use sheaf_admm::ErrorKind;
 use sheaf_cli::draw::gif::Timing;
 use sheaf_cli::draw::maze_terminal::{self, Depth, Style};
 use sheaf_cli::draw::{Frame, Scene, agents_to_pixels, canvas, export, gif, palette, png, svg};
+use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::image::from_pixels;
 use sheaf_tasks::maze::text;
-use sheaf_tasks::maze::views::ViewGrid;
 use sheaf_tasks::maze::{PATH, WALL};
 
 /// A maze with a loop, whose prediction misses one cell, adds one and hesitates at two.
@@ -279,7 +279,7 @@ fn numbers_that_are_none_are_drawn_as_no_path() {
 
 #[test]
 fn agents_spread_their_numbers_over_what_they_see() {
-    let grid = ViewGrid::maze(5, 5).unwrap();
+    let grid = ViewGrid::new(5, 5, 3, 2).unwrap();
     let mut pixels = vec![9.0; 25];
     agents_to_pixels(&grid, &[1.0, 2.0, 3.0, 6.0], &mut pixels);
     assert_eq!([pixels[0], pixels[2], pixels[4], pixels[12], pixels[24]], [1.0, 1.5, 2.0, 3.0, 6.0]);

@@ -6,7 +6,7 @@ use sheaf_admm::ErrorKind;
 use sheaf_cli::draw::maze_terminal::{Depth, Style};
 use sheaf_cli::draw::votes::{self, Frame, Scene, class_character, class_colour};
 use sheaf_cli::draw::{palette, png};
-use sheaf_tasks::mnist::views::ViewGrid;
+use sheaf_learn::model::ViewGrid;
 
 /// Four agents on 7 × 7 pixels, the last row and column of which nobody sees.
 fn grid() -> ViewGrid {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -9,7 +10,7 @@ use super::{Ending, Job, use_threads};
 use crate::args::{BenchArgs, BenchKind};
 use crate::progress::Bar;
 use crate::report::{self, Report, count, rounded, significant};
-use crate::tasks::{self, BenchRequest, Task};
+use crate::tasks::{self, BenchRequest, Task, Workload};
 
 /// Measurements to make.
 #[derive(Debug)]
@@ -22,13 +23,9 @@ pub struct Bench {
 }
 
 /// One measurement.
-#[derive(Clone, Copy, Debug)]
 struct Row {
     kind: BenchKind,
-    size: usize,
-    agents: usize,
-    iterations: usize,
-    batch: usize,
+    work: Workload,
     threads: usize,
     samples: usize,
     seconds: f64,
@@ -60,7 +57,7 @@ impl Bench {
                 all.map(|&kind| (kind, request.clone())).collect()
             }
             Some(BenchKind::Scaling) => {
-                let sizes = self.task.scaling_sizes();
+                let sizes = self.task.sizes();
                 let largest = request.size.unwrap_or(usize::MAX);
                 let k = request.iterations.unwrap_or(SCALING_ITERATIONS);
                 let of = |size, k| {
@@ -120,31 +117,15 @@ impl Bench {
             rounds += 1;
         }
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Row {
-            kind,
-            size: work.size,
-            agents: work.agents,
-            iterations: work.iterations,
-            batch: work.batch,
-            threads: work.threads.unwrap_or_else(rayon::current_num_threads),
-            samples: rounds * work.batch,
-            seconds,
-            peak_rss_mb: report::peak_rss_mb(),
-        })
+        let threads = work.threads.unwrap_or_else(rayon::current_num_threads);
+        let (samples, peak_rss_mb) = (rounds * work.batch, report::peak_rss_mb());
+        Ok(Row { kind, work, threads, samples, seconds, peak_rss_mb })
     }
 }
 
 impl Row {
-    fn name(&self) -> &'static str {
-        match self.kind {
-            BenchKind::Train => "train",
-            BenchKind::Eval => "eval",
-            BenchKind::Solve => "solve",
-            BenchKind::Scaling => "scaling",
-            BenchKind::Laplacian => "laplacian",
-            BenchKind::Forward => "forward",
-            BenchKind::Reverse => "reverse",
-        }
+    fn name(&self) -> String {
+        self.kind.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
     }
 
     fn samples_per_s(&self) -> f64 {
@@ -157,17 +138,17 @@ impl Row {
 
     /// Of one core.
     fn ns_per_agent_iteration(&self) -> f64 {
-        let pieces = self.samples as f64 * self.agents as f64 * self.iterations as f64;
+        let pieces = self.samples as f64 * self.work.agents as f64 * self.work.iterations as f64;
         1e9 * self.seconds * self.threads as f64 / pieces
     }
 
     fn values(&self) -> Vec<(&'static str, Value)> {
         vec![
             ("kind", self.name().into()),
-            ("size", self.size.into()),
-            ("agents", self.agents.into()),
-            ("iterations", self.iterations.into()),
-            ("batch", self.batch.into()),
+            ("size", self.work.size.into()),
+            ("agents", self.work.agents.into()),
+            ("iterations", self.work.iterations.into()),
+            ("batch", self.work.batch.into()),
             ("threads", self.threads.into()),
             ("samples", self.samples.into()),
             ("seconds", rounded(self.seconds, 6)),
@@ -185,35 +166,27 @@ impl Row {
 
 /// The measurements as a table.
 fn table(rows: &[Row]) -> String {
-    let head = [
-        "",
-        "size",
-        "agents",
-        "iterations",
-        "batch",
-        "threads",
-        "samples/s",
-        "ms/sample",
-        "ns/agent·iter",
-        "peak MB",
-    ];
-    let mut lines = vec![head.map(str::to_string)];
+    const HEAD: &str =
+        "  size  agents  iterations  batch  threads  samples/s  ms/sample  ns/agent·iter  peak MB";
+    let mut lines: Vec<Vec<String>> = vec![HEAD.split("  ").map(str::to_string).collect()];
     lines.extend(rows.iter().map(|row| {
-        [
-            row.name().to_string(),
-            row.size.to_string(),
-            count(row.agents),
-            row.iterations.to_string(),
-            row.batch.to_string(),
+        let work = &row.work;
+        let per_agent = || significant(row.ns_per_agent_iteration());
+        vec![
+            row.name(),
+            work.size.to_string(),
+            count(work.agents),
+            work.iterations.to_string(),
+            work.batch.to_string(),
             row.threads.to_string(),
             significant(row.samples_per_s()),
             significant(row.ms_per_sample()),
-            if row.agents > 0 { significant(row.ns_per_agent_iteration()) } else { "none".into() },
+            if work.agents > 0 { per_agent() } else { "none".into() },
             row.peak_rss_mb.map_or("unknown".into(), |mb| format!("{mb:.0}")),
         ]
     }));
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let mut out = String::new();
     for line in &lines {
         out += &format!("{:<w$}", line[0], w = widths[0]);

@@ -13,10 +13,10 @@ pub enum BenchKind {
     Solve,
     /// Solving ever larger samples, and with ever more iterations
     Scaling,
-    /// The fused sheaf Laplacian alone, on one core (mazes)
+    /// The sheaf Laplacian alone, on one core
     Laplacian,
-    /// Iterations and decoder of samples encoded before, on one core (mazes)
+    /// Iterations and decoder of samples encoded before, on one core
     Forward,
-    /// Iterations, loss and all gradients, on one core (mazes)
+    /// Iterations, loss and all gradients, on one core
     Reverse,
 }

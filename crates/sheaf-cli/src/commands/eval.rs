@@ -3,9 +3,9 @@
 use sheaf_admm::Result;
 
 use super::{Ending, Job, use_threads};
-use crate::args::{EvalArgs, ShiftSet};
-use crate::tasks::{EvalRequest, PictureRequest, Source};
-use sheaf_tasks::mnist::shifts::Shift;
+use crate::args::EvalArgs;
+use crate::report::Report;
+use crate::tasks::{ALL, EvalRequest, Source};
 
 /// An evaluation.
 #[derive(Debug)]
@@ -18,20 +18,12 @@ pub struct Eval {
 impl Eval {
     /// Checks what was typed.
     pub fn check(args: EvalArgs) -> Result<Self> {
-        let shifts = match args.shifts {
-            Some(ShiftSet::Published) => Shift::published().to_vec(),
-            None => args.shift.iter().map(|text| text.parse()).collect::<Result<_>>()?,
-        };
-        let split = args.split.map(Into::into);
-        let request = EvalRequest {
-            data: args.data,
-            iterations: args.iterations,
-            settle_within: args.until_settled.then_some(args.max_iterations),
-            rounds: args.rounds,
-            first_solve: !args.no_first_solve,
-            pictures: PictureRequest { split, count: args.count, shifts, draws: args.draws },
-        };
-        Ok(Self { weights: Source::parse(&args.weights)?, request, threads: args.threads })
+        ALL.iter().try_for_each(|task| task.check_options(&args.task))?;
+        let weights = Source::parse(&args.weights)?;
+        let settle_within = args.until_settled.then_some(args.max_iterations);
+        let EvalArgs { data, iterations, task: own, threads, .. } = args;
+        let request = EvalRequest { data, iterations, settle_within, own };
+        Ok(Self { weights, request, threads })
     }
 }
 
@@ -39,6 +31,10 @@ impl Job for Eval {
     fn run(&self) -> Result<Ending> {
         use_threads(self.threads)?;
         let (weights, task) = self.weights.open_with_task()?;
-        task.evaluate(&weights, &self.request).map(Ending::Done)
+        self.request.own.check_task(task)?;
+        let mut report = Report::new();
+        report.value("task", task.name()).value("data", self.request.data.display().to_string());
+        task.evaluate(&weights, &self.request, &mut report)?;
+        Ok(report.into())
     }
 }

@@ -39,14 +39,20 @@ impl Job for Import {
         let prefix = self.prefix(&file, &names)?;
         let mut params = Vec::with_capacity(layout.len());
         for (entry, name) in layout.entries().iter().zip(&names) {
+            let name = format!("{prefix}{name}");
+            // The authors' arrays may have axes of length 1 that ours leave out.
+            let axes = |shape: &[usize]| shape.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+            let theirs = file.info(&name).map(|(_, shape)| shape.to_vec());
+            let shape = theirs.filter(|shape| axes(shape) == axes(&entry.shape));
             params.extend(file.tensor(
-                &format!("{prefix}{name}"),
-                &entry.shape,
+                &name,
+                &shape.unwrap_or(entry.shape.clone()),
                 &[Dtype::F32, Dtype::F16],
             )?);
         }
-        let record =
-            serde_json::json!({ "imported_from": self.from.display().to_string(), "prefix": prefix });
+        // The name alone: where the file lies on this machine means nothing elsewhere.
+        let name = self.from.file_name().unwrap_or_default().to_string_lossy();
+        let record = serde_json::json!({ "imported_from": name, "prefix": prefix });
         let about = WeightsMeta { task: self.task.name().into(), config, record: record.to_string() };
         save_weights(&self.out, &layout, &params, &about, Precision::F32)?;
         let mut report = Report::new();

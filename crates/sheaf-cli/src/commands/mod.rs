@@ -2,23 +2,19 @@
 
 mod bench;
 mod bench_kind;
-mod data;
 mod eval;
 mod export;
 mod import;
 mod inspect;
-mod solve;
 mod trace;
 mod train;
 
 pub use bench::Bench;
 pub use bench_kind::BenchKind;
-pub use data::Data;
 pub use eval::Eval;
 pub use export::Export;
 pub use import::Import;
 pub use inspect::Inspect;
-pub use solve::Solve;
 pub use trace::Trace;
 pub use train::Train;
 

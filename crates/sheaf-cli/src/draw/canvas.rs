@@ -4,7 +4,6 @@
 //! can be read again as a maze.
 
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::maze;
 
 use super::palette::{index, index_of, index_of_heat};
 use super::{Cell, Frame, Scene};
@@ -53,9 +52,7 @@ pub fn draw(scene: &Scene, frame: &Frame, cell: usize, progress: Option<f32>) ->
         canvas.heat(scene, heat, cell, wide + gap);
     }
     if let Some(progress) = progress {
-        let done = (progress.clamp(0.0, 1.0) * panels as f32).round() as usize;
-        canvas.fill(0, high + bar, panels, bar, index::TRACK);
-        canvas.fill(0, high + bar, done, bar, index::PATH);
+        canvas.bar(high + bar, bar, progress, (index::TRACK, index::PATH));
     }
     Ok(canvas)
 }
@@ -69,17 +66,18 @@ impl Canvas {
 
     /// The second panel: open pixels coloured by heat, relative to the largest.
     fn heat(&mut self, scene: &Scene, heat: &[f32], cell: usize, left: usize) {
-        let largest = heat.iter().copied().filter(|h| h.is_finite()).fold(0.0f32, f32::max);
-        for (pixel, &value) in heat.iter().enumerate() {
+        for (pixel, value) in scene.relative_heat(heat).enumerate() {
             let (row, column) = (pixel / scene.width(), pixel % scene.width());
-            let colour = if scene.tokens[pixel] == maze::WALL {
-                index::WALL
-            } else if largest > 0.0 && value.is_finite() {
-                index_of_heat(value / largest)
-            } else {
-                index_of_heat(0.0)
-            };
+            let colour = value.map_or(index::WALL, index_of_heat);
             self.fill(left + column * cell, row * cell, cell, cell, colour);
         }
+    }
+
+    /// A bar of `height` pixels at `top`, of which the part `progress` from 0 to 1 is done; colours of the whole bar
+    /// and of what is done.
+    pub(super) fn bar(&mut self, top: usize, height: usize, progress: f32, colours: (u8, u8)) {
+        let done = (progress.clamp(0.0, 1.0) * self.width as f32).round() as usize;
+        self.fill(0, top, self.width, height, colours.0);
+        self.fill(0, top, done, height, colours.1);
     }
 }

@@ -27,19 +27,23 @@ pub(super) enum Kind {
 }
 
 pub(super) fn kind(path: &Path) -> Result<Kind> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
-    match ending.as_str() {
+    match ending(path).as_str() {
         "png" => Ok(Kind::Png),
         "gif" => Ok(Kind::Gif),
         "svg" => Ok(Kind::Svg),
-        _ => Err(Error::new(
-            ErrorKind::Unsupported,
-            path.display().to_string(),
-            "a name ending in .png, .gif or .svg",
-            if ending.is_empty() { "no ending".into() } else { format!(".{ending}") },
-        )
-        .hint(".png is a picture, .gif an animation, .svg vectors")),
+        _ => Err(wrong_ending(path, "a name ending in .png, .gif or .svg")
+            .hint(".png is a picture, .gif an animation, .svg vectors")),
     }
+}
+
+fn ending(path: &Path) -> String {
+    path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase()
+}
+
+pub(super) fn wrong_ending(path: &Path, want: &str) -> Error {
+    let ending = ending(path);
+    let got = if ending.is_empty() { "no ending".into() } else { format!(".{ending}") };
+    Error::new(ErrorKind::Unsupported, path.display().to_string(), want, got)
 }
 
 fn render(path: &Path, scene: &Scene, frames: &[Frame]) -> Result<Vec<u8>> {

@@ -24,7 +24,7 @@ pub mod svg;
 pub mod votes;
 
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::maze::views::ViewGrid;
+use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::maze::{GOAL, PATH, START, WALL};
 
 /// A maze, and its true path where it is known.
@@ -69,12 +69,8 @@ impl<'a> Scene<'a> {
     pub fn new(tokens: &'a [u8], height: usize, width: usize, label: Option<&'a [u8]>) -> Result<Self> {
         let pixels = height.checked_mul(width).filter(|&n| n > 0);
         let Some(pixels) = pixels else {
-            return Err(Error::new(
-                ErrorKind::Shape,
-                "picture",
-                "one or more pixels",
-                format!("{height} × {width}"),
-            ));
+            let got = format!("{height} × {width}");
+            return Err(Error::new(ErrorKind::Shape, "picture", "one or more pixels", got));
         };
         check_len("tokens of the picture", pixels, tokens.len())?;
         check_len("true path of the picture", pixels, label.map_or(pixels, <[u8]>::len))?;
@@ -89,6 +85,15 @@ impl<'a> Scene<'a> {
     /// Columns of pixels.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// Heat of every pixel relative to the largest, 0 to 1; none on walls.
+    fn relative_heat(&self, heat: &[f32]) -> impl Iterator<Item = Option<f32>> {
+        let largest = heat.iter().copied().filter(|h| h.is_finite()).fold(0.0f32, f32::max);
+        heat.iter().zip(self.tokens).map(move |(&value, &token)| {
+            let known = largest > 0.0 && value.is_finite();
+            (token != WALL).then_some(if known { value / largest } else { 0.0 })
+        })
     }
 
     /// Whether a frame has the size of the scene.

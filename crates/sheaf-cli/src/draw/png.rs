@@ -54,12 +54,8 @@ pub fn decode(bytes: &[u8], place: &str) -> Result<Image> {
     decoder.set_transformations(Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(failed)?;
     let Some(size) = reader.output_buffer_size() else {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            place,
-            "an image that fits in memory",
-            "a larger one",
-        ));
+        let want = "an image that fits in memory";
+        return Err(Error::new(ErrorKind::Unsupported, place, want, "a larger one"));
     };
     let mut pixels = vec![0; size];
     let info = reader.next_frame(&mut pixels).map_err(failed)?;
@@ -79,12 +75,8 @@ pub fn decode(bytes: &[u8], place: &str) -> Result<Image> {
             mixed.flat_map(|&[r, g, b, a]| [r, g, b].map(|c| over_white(c, a))).collect()
         }
         ColorType::Indexed => {
-            return Err(Error::new(
-                ErrorKind::Malformed,
-                place,
-                "a palette image with its palette",
-                "one without",
-            ));
+            let want = "a palette image with its palette";
+            return Err(Error::new(ErrorKind::Malformed, place, want, "one without"));
         }
     };
     Ok(Image { height: info.height as usize, width: info.width as usize, rgb })

@@ -20,16 +20,10 @@ pub fn render(scene: &Scene, frames: &[Frame], seconds: f32) -> Result<String> {
     let (height, width) = (scene.height(), scene.width());
     let panels = if last.heat.is_some() { 2 * width + 2 } else { width };
     let mut svg = String::new();
-    put(
-        &mut svg,
-        format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {panels} {height}\" shape-rendering=\"crispEdges\">"
-        ),
-    );
-    put(
-        &mut svg,
-        format_args!("<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>", hex(palette::OPEN)),
-    );
+    let size = format!("viewBox=\"0 0 {panels} {height}\" shape-rendering=\"crispEdges\"");
+    put(&mut svg, format_args!("<svg xmlns=\"http://www.w3.org/2000/svg\" {size}>"));
+    let fill = hex(palette::OPEN);
+    put(&mut svg, format_args!("<rect width=\"{width}\" height=\"{height}\" fill=\"{fill}\"/>"));
     let walls = runs(scene);
     put(&mut svg, format_args!("<path id=\"walls\" fill=\"{}\" d=\"{walls}\"/>", hex(palette::WALL)));
     for pixel in 0..scene.tokens.len() {
@@ -42,12 +36,12 @@ pub fn render(scene: &Scene, frames: &[Frame], seconds: f32) -> Result<String> {
     Ok(svg)
 }
 
-fn put(svg: &mut String, line: std::fmt::Arguments) {
+pub(super) fn put(svg: &mut String, line: std::fmt::Arguments) {
     // Writing to a string cannot fail.
     let _ = writeln!(svg, "{line}");
 }
 
-fn hex([r, g, b]: Colour) -> String {
+pub(super) fn hex([r, g, b]: Colour) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
@@ -86,22 +80,15 @@ fn pixel_of(svg: &mut String, scene: &Scene, frames: &[Frame], last: &Frame, pix
         }
     } else if opacities.iter().any(|&o| o > 0) {
         let values: Vec<String> = opacities.iter().map(|&o| decimal(o)).collect();
-        put(
-            svg,
-            format_args!(
-                "{} fill-opacity=\"0\"><animate attributeName=\"fill-opacity\" values=\"{}\" dur=\"{seconds}s\" \
-             calcMode=\"discrete\" repeatCount=\"indefinite\"/></rect>",
-                square(fill),
-                values.join(";")
-            ),
-        );
+        let when = format!("dur=\"{seconds}s\" calcMode=\"discrete\" repeatCount=\"indefinite\"");
+        let (square, values) = (square(fill), values.join(";"));
+        let animate = format!("<animate attributeName=\"fill-opacity\" values=\"{values}\" {when}/>");
+        put(svg, format_args!("{square} fill-opacity=\"0\">{animate}</rect>"));
     }
     if matches!(shown, Cell::Missed(_)) {
         let (cx, cy) = (x as f32 + 0.5, y as f32 + 0.5);
-        put(
-            svg,
-            format_args!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"0.18\" fill=\"{}\"/>", hex(palette::MISSED)),
-        );
+        let fill = hex(palette::MISSED);
+        put(svg, format_args!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"0.18\" fill=\"{fill}\"/>"));
     }
 }
 
@@ -120,15 +107,10 @@ fn decimal(hundredths: u32) -> String {
 }
 
 fn heat_panel(svg: &mut String, scene: &Scene, heat: &[f32], left: usize) {
-    let largest = heat.iter().copied().filter(|h| h.is_finite()).fold(0.0f32, f32::max);
     put(svg, format_args!("<g id=\"heat\" transform=\"translate({left} 0)\">"));
-    for (pixel, &value) in heat.iter().enumerate() {
+    for (pixel, value) in scene.relative_heat(heat).enumerate() {
         let (x, y) = (pixel % scene.width(), pixel / scene.width());
-        let fill = match scene.tokens[pixel] {
-            WALL => palette::WALL,
-            _ if largest > 0.0 && value.is_finite() => palette::heat(value / largest),
-            _ => palette::heat(0.0),
-        };
+        let fill = value.map_or(palette::WALL, palette::heat);
         put(svg, format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"1\" height=\"1\" fill=\"{}\"/>", hex(fill)));
     }
     put(svg, format_args!("</g>"));

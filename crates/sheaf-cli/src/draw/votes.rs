@@ -9,10 +9,11 @@
 use std::path::Path;
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::ViewGrid;
 use sheaf_learn::train::file::write_whole;
-use sheaf_tasks::mnist::views::ViewGrid;
 
 use super::canvas::Canvas;
+use super::export::{Kind, kind, wrong_ending};
 use super::gif::{self, Timing};
 use super::maze_terminal::{Depth, Style, code, switch};
 use super::palette::{self, Colour, mix};
@@ -178,23 +179,18 @@ fn plain_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize) {
 
 /// Checks early that a name ends in a kind of picture that can be written.
 pub fn check_name(path: &Path) -> Result<()> {
-    let ending = ending(path);
-    if ["png", "gif"].contains(&ending.as_str()) {
-        return Ok(());
+    match kind(path) {
+        Ok(Kind::Png | Kind::Gif) => Ok(()),
+        _ => {
+            Err(wrong_ending(path, "a name ending in .png or .gif")
+                .hint(".png is a picture, .gif an animation"))
+        }
     }
-    let got = if ending.is_empty() { "no ending".into() } else { format!(".{ending}") };
-    let place = path.display().to_string();
-    Err(Error::new(ErrorKind::Unsupported, place, "a name ending in .png or .gif", got)
-        .hint(".png is a picture, .gif an animation"))
-}
-
-fn ending(path: &Path) -> String {
-    path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase()
 }
 
 /// Whether a file of this name holds more than one frame.
 pub fn moves(path: &Path) -> bool {
-    ending(path) == "gif"
+    matches!(kind(path), Ok(Kind::Gif))
 }
 
 /// Writes the last frame to a `.png` file or all of them to a `.gif` file.
@@ -258,9 +254,7 @@ fn draw(scene: &Scene<'_>, frame: &Frame, cell: usize, progress: Option<f32>) ->
         canvas.fill((scene.width + GAP + column) * cell, row * cell, cell, cell, voted as u8);
     }
     if let Some(progress) = progress {
-        let (top, done) = (scene.height * cell + bar, (progress.clamp(0.0, 1.0) * wide as f32).round());
-        canvas.fill(0, top, wide, bar, 1);
-        canvas.fill(0, top, done as usize, bar, 2);
+        canvas.bar(scene.height * cell + bar, bar, progress, (1, 2));
     }
     Ok(canvas)
 }

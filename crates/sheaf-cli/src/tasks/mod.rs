@@ -1,27 +1,49 @@
 //! What the commands need to know about a task.
 //!
-//! A task is one folder here, one entry in [`ALL`], and one variant where a command has arguments of its own for
-//! each task ([`SolveTask`](crate::args::SolveTask) and [`DataTask`](crate::args::DataTask), with their jobs in
-//! `commands/`). Everything else goes through the trait.
+//! A task is one folder here and one entry in [`ALL`]; no command names one. Learned models of agents implement
+//! [`Learned`], from which [`Agents`] makes a [`Task`]; other models implement [`Task`] themselves.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `verbs` | arguments that a task declares for `solve`, `data` and `eval` |
+//! | `learned`, `bench` | everything that is the same for all learned models |
+//! | `watch` | what `sheaf solve` does for every task: options, iterations, residuals, animations |
+//! | `source` | where weights come from |
 
+mod bench;
+pub mod learned;
 pub mod maze;
 pub mod mnist;
+pub mod source;
 pub mod sudoku;
+pub mod verbs;
+pub mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::StrictConfig;
+use sheaf_learn::config::strict;
+use sheaf_learn::model::Iterations;
+use sheaf_learn::model::evaluate::SolveOptions;
+use sheaf_learn::model::settle::Settling;
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::train::{TrainOptions, Trainable, WeightsFile};
-use sheaf_tasks::mnist::data::Split;
-use sheaf_tasks::mnist::shifts::Shift;
 
 use crate::args::BenchKind;
 use crate::report::Report;
+pub use learned::{Agents, Learned};
+pub use source::Source;
+use verbs::{TaskOptions, Verb};
 
 /// All tasks.
-pub const ALL: [&dyn Task; 4] = [&maze::Maze, &sudoku::Sudoku, &mnist::Mnist, &mnist::MnistCnn];
+pub static ALL: [&dyn Task; 4] = [
+    &Agents::<sheaf_tasks::maze::task::Maze>::NEW,
+    &Agents::<sheaf_tasks::sudoku::task::Sudoku>::NEW,
+    &Agents::<sheaf_tasks::mnist::task::Mnist>::NEW,
+    &mnist::cnn::MnistCnn,
+];
 
 /// One task, as the commands see it.
 pub trait Task: Sync {
@@ -31,14 +53,30 @@ pub trait Task: Sync {
     /// The weights that ship with the program.
     fn builtin(&self) -> Option<&'static [u8]>;
 
+    /// `sheaf solve` of this task, if single samples can be solved and drawn.
+    fn solve(&self) -> Option<Verb> {
+        None
+    }
+
+    /// `sheaf data` of this task, if it has data of its own.
+    fn data(&self) -> Option<Verb> {
+        None
+    }
+
+    /// The options of `sheaf eval` that this task has beside the common ones: a command with nothing else.
+    fn eval_options(&self) -> clap::Command;
+
+    /// Checks the values of those options.
+    fn check_options(&self, options: &TaskOptions) -> Result<()>;
+
     /// A run of the experiment `text`, which errors call `place`.
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared>;
 
     /// The experiment `text`, which errors call `place`, with keys changed, and the parameters its model has.
     fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)>;
 
-    /// How well weights solve the samples of a file.
-    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report>;
+    /// Adds to the report how well weights solve the samples of a file.
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()>;
 
     /// Every iteration of one solve.
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays>;
@@ -49,19 +87,13 @@ pub trait Task: Sync {
     /// Something to run again and again while its time is taken.
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload>;
 
-    /// Sizes that `bench scaling` goes through.
-    fn scaling_sizes(&self) -> &'static [usize];
+    /// Sizes that `bench scaling` goes through; the first is the usual one.
+    fn sizes(&self) -> &'static [usize];
 
     /// Kinds that `bench` measures beside training, evaluating and solving.
     fn hot_paths(&self) -> &'static [BenchKind] {
         &[]
     }
-}
-
-/// What a task says that is asked for a hot path it does not measure.
-pub(crate) fn no_hot_path(task: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, "bench", "a task with hot paths of its own: maze", task)
-        .hint("`sheaf bench train`, `eval` and `solve` measure every task")
 }
 
 impl std::fmt::Debug for dyn Task {
@@ -91,63 +123,18 @@ pub struct EvalRequest {
     pub iterations: Option<usize>,
     /// Stop when settled, after at most so many.
     pub settle_within: Option<usize>,
-    /// Rounds of negotiation, at most; the experiment's if not given.
-    pub rounds: Option<usize>,
-    /// Look for the first solving iteration.
-    pub first_solve: bool,
-    /// What only pictures have.
-    pub pictures: PictureRequest,
-}
-
-/// What to evaluate of a set of pictures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PictureRequest {
-    /// Which part of the set; the test part if not given.
-    pub split: Option<Split>,
-    /// Only the first so many pictures.
-    pub count: Option<usize>,
-    /// What is done to the pictures, one evaluation each; nothing if empty.
-    pub shifts: Vec<Shift>,
-    /// How often a random shift is drawn.
-    pub draws: Option<usize>,
+    /// Options that only some tasks have.
+    pub own: TaskOptions,
 }
 
 impl EvalRequest {
-    /// Refuses options that only pictures have; `task` is what the weights are of.
-    pub fn no_pictures(&self, task: &str) -> Result<()> {
-        let PictureRequest { split, count, shifts, draws } = &self.pictures;
-        let given = [
-            ("--split", split.is_some()),
-            ("--count", count.is_some()),
-            ("--shift", !shifts.is_empty()),
-            ("--draws", draws.is_some()),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((name, _)) => {
-                let got = format!("weights of {task}");
-                Err(Error::new(ErrorKind::Unsupported, *name, "weights of a task on pictures", got))
-            }
-            None => Ok(()),
+    /// How to solve, where the experiment says `iterations`.
+    pub fn options(&self, iterations: &Iterations) -> SolveOptions {
+        SolveOptions {
+            settling: self.settle_within.map(|_| Settling::default()),
+            tolerance: (iterations.tolerance > 0.0).then_some(iterations.tolerance),
+            ..SolveOptions::fixed(self.settle_within.or(self.iterations).unwrap_or(iterations.eval))
         }
-    }
-
-    /// Refuses options that only puzzles have; `task` is what the weights are of.
-    pub fn no_rounds(&self, task: &str) -> Result<()> {
-        if self.rounds.is_none() {
-            return Ok(());
-        }
-        let got = format!("weights of {task}");
-        Err(Error::new(ErrorKind::Unsupported, "--rounds", "weights of sudoku", got))
-    }
-
-    /// Refuses options that only agents on a path have; `task` is what the weights are of.
-    pub fn no_settling(&self, task: &str) -> Result<()> {
-        if self.settle_within.is_none() {
-            return Ok(());
-        }
-        let got = format!("weights of {task}");
-        Err(Error::new(ErrorKind::Unsupported, "--until-settled", "weights of maze", got)
-            .hint("--iterations K sets how long the agents negotiate"))
     }
 }
 
@@ -184,25 +171,6 @@ pub struct AuthorsModel {
     pub config: String,
 }
 
-impl AuthorsModel {
-    /// Of a model whose parameters the authors call as `authors_name` says; an error where they have none such.
-    pub fn new<N: Into<String>>(
-        layout: &ParamLayout,
-        config: String,
-        authors_name: impl Fn(&str) -> Option<N>,
-    ) -> Result<Self> {
-        let name = |ours: &str| {
-            authors_name(ours).map(Into::into).ok_or_else(|| {
-                let place = format!("parameter `{ours}`");
-                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
-                    .hint("choose an experiment with a model as published")
-            })
-        };
-        let names = layout.entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
-        Ok(Self { layout: layout.clone(), names, config })
-    }
-}
-
 /// The sizes of a measurement.
 #[derive(Clone, Debug)]
 pub struct BenchRequest {
@@ -214,6 +182,15 @@ pub struct BenchRequest {
     pub batch: Option<usize>,
     /// Size of a sample.
     pub size: Option<usize>,
+}
+
+impl BenchRequest {
+    /// The experiment, which `check` accepts.
+    fn experiment<E: StrictConfig>(&self, check: impl FnOnce(&E) -> Result<()>) -> Result<E> {
+        let experiment = strict::read_or_default(self.experiment.as_deref())?;
+        check(&experiment)?;
+        Ok(experiment)
+    }
 }
 
 /// Something to run again and again while its time is taken.
@@ -232,6 +209,9 @@ pub struct Workload {
     pub round: Box<dyn FnMut() -> Result<()>>,
 }
 
+/// Seed of everything that is drawn to measure by.
+const BENCH_SEED: u64 = 1;
+
 /// Names of all tasks.
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|task| task.name()).collect()
@@ -241,51 +221,9 @@ pub fn names() -> Vec<&'static str> {
 pub fn find(place: &str, name: &str) -> Result<&'static dyn Task> {
     ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| {
         let known: Vec<String> = names().iter().map(|n| format!("`{n}`")).collect();
-        Error::new(
-            ErrorKind::Unsupported,
-            place,
-            format!("a task: {}", known.join(", ")),
-            format!("`{name}`"),
-        )
+        let (want, got) = (format!("a task: {}", known.join(", ")), format!("`{name}`"));
+        Error::new(ErrorKind::Unsupported, place, want, got)
     })
-}
-
-/// Where weights come from.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Part of the program.
-    Builtin(&'static dyn Task, &'static [u8]),
-    /// A file.
-    File(PathBuf),
-}
-
-impl Source {
-    /// `builtin:TASK` or a path.
-    pub fn parse(text: &str) -> Result<Self> {
-        let Some(name) = text.strip_prefix("builtin:") else { return Ok(Self::File(text.into())) };
-        let shipped = || ALL.into_iter().filter_map(|task| Some((task, task.builtin()?)));
-        let found = shipped().find(|(task, _)| task.name() == name);
-        found.map(|(task, bytes)| Self::Builtin(task, bytes)).ok_or_else(|| {
-            let known: Vec<String> = shipped().map(|(task, _)| format!("builtin:{}", task.name())).collect();
-            Error::new(ErrorKind::Unsupported, "built-in weights", known.join(" or "), text)
-                .hint("weights in a file are named by its path")
-        })
-    }
-
-    /// Reads the weights.
-    pub fn open(&self) -> Result<WeightsFile> {
-        match self {
-            Self::Builtin(task, bytes) => WeightsFile::parse(&format!("builtin:{}", task.name()), *bytes),
-            Self::File(path) => WeightsFile::read(path),
-        }
-    }
-
-    /// Reads the weights and finds their task.
-    pub fn open_with_task(&self) -> Result<(WeightsFile, &'static dyn Task)> {
-        let weights = self.open()?;
-        let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
-        Ok((weights, task))
-    }
 }
 
 /// Another number each time, short enough to type again.

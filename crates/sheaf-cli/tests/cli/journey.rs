@@ -1,9 +1,9 @@
 //! From data to trained weights and back out, as a user would go.
 
+use sheaf_learn::task::Task;
 use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::maze::data::MazeSet;
-use sheaf_tasks::maze::experiment::MazeExperiment;
-use sheaf_tasks::maze::model::MazeModel;
+use sheaf_tasks::maze::task::{Maze, MazeConfig};
 
 use super::support::{TINY, fails, file, json, ok};
 
@@ -144,7 +144,7 @@ fn weights_of_another_model_have_no_mean() {
 fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
-    let model = MazeModel::new(MazeExperiment::default().model).unwrap();
+    let model = Maze::model(&MazeConfig::default()).unwrap();
     let params: Vec<f32> = model.init(4);
     let average: Vec<f32> = params.iter().map(|p| p + 1.0).collect();
     for (file, groups) in [
@@ -158,7 +158,7 @@ fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
             for entry in entries {
                 let bytes: Vec<u8> =
                     values[entry.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-                let name = format!("{prefix}{}", model.authors_name(&entry.name).unwrap());
+                let name = format!("{prefix}{}", Maze::authors_name(&entry.name).unwrap());
                 tensors.push((name, entry.shape.clone(), bytes));
             }
         }

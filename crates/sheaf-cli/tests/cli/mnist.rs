@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use sheaf_learn::task::Task;
 use sheaf_learn::train::{TensorFile, WeightsFile};
-use sheaf_tasks::mnist::experiment::MnistExperiment;
-use sheaf_tasks::mnist::model::MnistModel;
 use sheaf_tasks::mnist::pen;
+use sheaf_tasks::mnist::task::{Mnist, MnistConfig};
 
 use super::support::{fails, file, json, ok};
 
@@ -177,11 +177,11 @@ fn parameters_under_the_authors_names_become_weights() {
     use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
-    let model = MnistModel::new(MnistExperiment::default().model).unwrap();
+    let model = Mnist::model(&MnistConfig::default()).unwrap();
     let params: Vec<f32> = model.init(4);
     let tensor = |e: &sheaf_learn::params::ParamEntry| {
         let bytes: Vec<u8> = params[e.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-        (model.authors_name(&e.name).unwrap(), e.shape.clone(), bytes)
+        (Mnist::authors_name(&e.name).unwrap(), e.shape.clone(), bytes)
     };
     let tensors: Vec<_> = model.layout().entries().iter().map(tensor).collect();
     let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
@@ -239,7 +239,7 @@ fn mistakes_with_pictures_are_said_clearly() {
         format!("eval {agents} --data set --shift blur:3"),
         format!("eval {agents} --data set --shift drop:1.5"),
         format!("eval {agents} --data set --shift pad"),
-        format!("eval {agents} --data set --until-settled"),
+        format!("eval {network} --data set --until-settled"),
         format!("eval {network} --data set --iterations 5"),
         "eval --weights builtin:maze --data mazes.npz --shift pad:4".into(),
         format!("trace {agents} --data set --index 20 --out t.safetensors"),

@@ -1,9 +1,9 @@
 //! Sudoku through the tool: data, training, evaluation, traces, imports, measurements.
 
+use sheaf_learn::task::Task;
 use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::sudoku::csv;
-use sheaf_tasks::sudoku::experiment::SudokuExperiment;
-use sheaf_tasks::sudoku::model::SudokuModel;
+use sheaf_tasks::sudoku::task::{Sudoku, SudokuConfig};
 
 use super::support::{fails, file, json, ok};
 
@@ -120,9 +120,9 @@ fn both_published_variants_can_be_imported() {
     let here = dir.path();
     file(here, "low.toml", "task = \"sudoku\"\n[model]\nmaps = \"low-rank\"\n");
     for (maps, more, numbers) in [("slot", "", 543_025), ("low-rank", "--experiment low.toml", 2_029_233)] {
-        let mut config = SudokuExperiment::default().model;
-        config.maps = maps.into();
-        let model = SudokuModel::new(config).unwrap();
+        let mut config = SudokuConfig::default();
+        config.common.maps = maps.into();
+        let model = Sudoku::model(&config).unwrap();
         let params: Vec<f32> = model.init(4);
         let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = model
             .layout()
@@ -130,7 +130,7 @@ fn both_published_variants_can_be_imported() {
             .iter()
             .map(|e| {
                 let bytes = params[e.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-                (format!("params/{}", model.authors_name(&e.name).unwrap()), e.shape.clone(), bytes)
+                (format!("params/{}", Sudoku::authors_name(&e.name).unwrap()), e.shape.clone(), bytes)
             })
             .collect();
         use safetensors::tensor::{Dtype, TensorView, serialize_to_file};

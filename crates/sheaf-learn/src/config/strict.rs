@@ -76,7 +76,23 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
     let defaults = Table::try_from(T::default())
         .map_err(|e| Error::new(ErrorKind::Malformed, "defaults", "a type that fits in TOML", e))?;
     fill(&mut table, &defaults, T::more_keys());
-    T::deserialize(table).map_err(|e| check.explain(&e))
+    T::deserialize(table.clone()).map_err(|e| check.explain(&e, culprit::<T>(&table, &defaults)))
+}
+
+/// The key of a section whose value alone does not fit. The error of a section whose keys come from several structs
+/// names only the section.
+fn culprit<T: StrictConfig>(table: &Table, defaults: &Table) -> Option<String> {
+    let sections = table.iter().filter_map(|(name, section)| Some((name, section.as_table()?)));
+    let mut keys =
+        sections.flat_map(|(name, section)| section.iter().map(move |(key, value)| (name, key, value)));
+    let fits = |name: &str, key: &str, value: &Value| {
+        let mut trial = defaults.clone();
+        if let Some(Value::Table(section)) = trial.get_mut(name) {
+            section.insert(key.to_string(), value.clone());
+        }
+        T::deserialize(trial).is_ok()
+    };
+    keys.find(|(name, key, value)| !fits(name, key, value)).map(|(name, key, _)| join(name, key))
 }
 
 /// Gives keys under an older name their present one.
@@ -283,9 +299,10 @@ impl Check<'_> {
     }
 
     /// An error of the last step, when the value is built: its text names what was expected, its end the key.
-    fn explain(&self, error: &toml::de::Error) -> Error {
+    fn explain(&self, error: &toml::de::Error, culprit: Option<String>) -> Error {
         let text = error.to_string();
         let path = text.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`')).unwrap_or("");
+        let path = culprit.as_deref().filter(|key| key.starts_with(path)).unwrap_or(path);
         let (got, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
         let place = match path {
             "" => self.place.to_string(),

@@ -16,6 +16,8 @@
 //! | `prepared`, `tables` | what depends on the parameters alone; what depends on a view |
 //! | `worker` | some samples: gather, iterate, decode, and back |
 //! | `batch` | many samples on all cores, gradients added in a fixed order |
+//! | `evaluate`, `settle` | answers to many samples; one sample watched; when it has settled |
+//! | `hot` | single solves and their parts, with memory kept, to measure by |
 //! | `horizon`, `loss` | iterations, loss window, adjoint; what outputs are compared with |
 
 pub mod batch;
@@ -25,6 +27,7 @@ pub mod evaluate;
 pub mod grid;
 pub mod heads;
 pub mod horizon;
+pub mod hot;
 pub mod loss;
 pub mod maps;
 pub mod net;
@@ -40,6 +43,7 @@ pub mod worker;
 pub use batch::{Batch, BatchLoss, CHUNKS};
 pub use grid::ViewGrid;
 pub use horizon::{Horizon, Iterations};
+pub use hot::HotPaths;
 pub use loss::Loss;
 pub use net::{Decoder, DecoderGrad, Encoder};
 pub use prepared::Prepared;

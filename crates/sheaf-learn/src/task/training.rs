@@ -3,10 +3,11 @@
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{BoardOf, Epochs, Experiment, Loaded, ModelOf, Task};
+use crate::config::strict;
 use crate::model::Batch;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
-use crate::train::{AdamW, StepStats, TrainOptions, Trainable, clip_global_norm, ema_update};
+use crate::train::{StepStats, TrainOptions, TrainState, Trainable, Updated};
 
 /// Model, data and memory of a run.
 #[derive(Debug)]
@@ -122,41 +123,49 @@ impl<K: Task> Trainable for Training<K> {
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {
         K::evaluate(&self.experiment, &self.model, params, &self.data)
     }
+
+    fn present_config(&self, place: &str, config: &str) -> Result<String> {
+        strict::to_toml(&strict::parse::<Experiment<K>>(place, config, &[])?)
+    }
 }
 
-/// Whole updates of a run, one after the other: gradient, clipping, AdamW, running average, as the trainer makes them.
+/// Whole updates of a run, one after the other, as the trainer makes them: gradient, clipping, AdamW, running average.
 #[derive(Debug)]
 pub struct Update<M> {
     model: M,
     options: TrainOptions,
-    seed: u64,
-    step: u64,
-    params: Vec<f32>,
-    ema: Vec<f32>,
+    state: TrainState,
     grad: Vec<f32>,
-    adam_m: Vec<f32>,
-    adam_v: Vec<f32>,
 }
 
 impl<M: Trainable> Update<M> {
     /// Starts at the initial parameters of a seed.
     pub fn new(model: M, options: TrainOptions, seed: u64) -> Self {
-        let params = model.initial(seed);
-        let zeros = || vec![0.0; params.len()];
-        let (ema, grad, adam_m, adam_v) = (params.clone(), zeros(), zeros(), zeros());
-        Self { model, options, seed, step: 0, params, ema, grad, adam_m, adam_v }
+        let state = TrainState::new(model.initial(seed), seed);
+        let grad = vec![0.0; state.params.len()];
+        Self { model, options, state, grad }
     }
 
-    /// Makes one update.
-    pub fn step(&mut self) -> Result<()> {
-        self.model.loss_and_grad(&self.params, self.seed, self.step, &mut self.grad)?;
-        if let Some(clip) = self.options.clip {
-            clip_global_norm(clip, &mut self.grad);
+    /// Makes one update. A batch whose loss or gradient is not finite is an error, and changes nothing.
+    pub fn step(&mut self) -> Result<StepStats> {
+        let Updated { batch, stats, grad_norm, rate } =
+            self.state.update(&mut self.model, &self.options, &mut self.grad)?;
+        if rate.is_some() {
+            return Ok(stats);
         }
-        self.step += 1;
-        let rate = self.options.schedule.at(self.step);
-        let adamw: &AdamW = &self.options.adamw;
-        adamw.update(rate, self.step, &self.grad, &mut self.params, &mut self.adam_m, &mut self.adam_v)?;
-        ema_update(self.options.ema, &self.params, &mut self.ema)
+        let got = format!("loss {}, norm of the gradient {grad_norm}", stats.loss);
+        let place = format!("batch {batch}");
+        Err(Error::new(ErrorKind::NotFinite, place, "a finite loss and gradient", got)
+            .hint("lower train.learning_rate or train.clip"))
+    }
+
+    /// The running average of the parameters, which evaluation takes.
+    pub fn average(&self) -> &[f32] {
+        &self.state.ema
+    }
+
+    /// Metrics of the running average on held-out samples.
+    pub fn evaluate(&mut self) -> Result<Vec<(String, f64)>> {
+        self.model.evaluate(&self.state.ema)
     }
 }

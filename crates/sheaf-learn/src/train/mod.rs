@@ -28,6 +28,7 @@ pub mod tensors;
 #[cfg(test)]
 mod test_dir;
 pub mod trainer;
+pub mod update;
 pub mod weights;
 
 pub use adamw::AdamW;
@@ -40,6 +41,7 @@ pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
 pub use tensors::{Precision, TensorFile};
 pub use trainer::{Init, Run, train};
+pub use update::Updated;
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
 use crate::params::ParamLayout;
@@ -67,6 +69,13 @@ pub trait Trainable {
 
     /// Metrics of `params` (the running average) on held-out data; names like `solved`.
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>>;
+
+    /// A configuration that an earlier version wrote, in today's form: keys that are new since have their defaults, keys
+    /// that were renamed have their present names. A resumed run compares configurations in this form. Errors call the
+    /// configuration `place`.
+    fn present_config(&self, _place: &str, config: &str) -> Result<String> {
+        Ok(config.to_string())
+    }
 }
 
 /// What one batch told about itself.

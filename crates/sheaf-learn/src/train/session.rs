@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::checkpoint::{Checkpoint, TrainState};
-use super::clip::{clip_global_norm, global_norm};
-use super::ema::ema_update;
+use super::checkpoint::Checkpoint;
 use super::metrics::{self, MetricsWriter};
 use super::observer::{Progress, TrainEvent, TrainObserver};
 use super::options::OnNan;
@@ -13,6 +11,7 @@ use super::run_dir::RunDir;
 use super::tensorboard::EventWriter;
 use super::tensors::Precision;
 use super::trainer::Run;
+use super::update::Updated;
 use super::weights::{WeightsMeta, save_weights};
 use super::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -81,23 +80,9 @@ impl<'a> Session<'a> {
     pub(super) fn update(&mut self) -> Result<bool> {
         let begin = Instant::now();
         let options = self.run.options;
-        let TrainState { params, ema, adam_m, adam_v, counters } = &mut self.at.state;
-        let batch = counters.step + counters.skipped;
-        let stats = self.model.loss_and_grad(params, counters.seed, batch, &mut self.grad)?;
-        let norm = match options.clip {
-            Some(max) => clip_global_norm(max, &mut self.grad),
-            None => global_norm(&self.grad),
-        };
-        if !(stats.loss.is_finite() && norm.is_finite() && stats.bad_sample.is_none()) {
-            return self.lost(batch, &stats, norm).map(|()| false);
-        }
-        let rate = options.schedule.at(counters.step);
-        options.adamw.update(rate, counters.step + 1, &self.grad, params, adam_m, adam_v)?;
-        ema_update(options.ema, params, ema)?;
-        counters.step += 1;
-        counters.samples += stats.samples as u64;
-        counters.window_loss = (f64::from_bits(counters.window_loss) + stats.loss).to_bits();
-        counters.window_steps += 1;
+        let Updated { batch, stats, grad_norm: norm, rate } =
+            self.at.state.update(self.model, options, &mut self.grad)?;
+        let Some(rate) = rate else { return self.lost(batch, &stats, norm).map(|()| false) };
         self.report(&stats, norm, begin.elapsed().as_secs_f64());
         if self.due(options.log_every) {
             self.log(norm, rate)?;

@@ -103,7 +103,9 @@ impl Init<'_> {
             "" => serde_json::Value::Null,
             text => serde_json::from_str(text).map_err(malformed)?,
         };
-        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": self.name, "record": record })))
+        // The name of a file, without the folders of this machine.
+        let name = Path::new(self.name).file_name().map_or(self.name.into(), |name| name.to_string_lossy());
+        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": name, "record": record })))
     }
 }
 
@@ -112,7 +114,8 @@ fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> 
     let file = CheckpointFile::read(&path)?;
     let place = path.display().to_string();
     // Configuration before tensors: a changed width is better told by its key than by a shape.
-    check_same_config(&place, file.config()?, run.config, run.may_change)?;
+    let stored = model.present_config(&format!("configuration in {place}"), file.config()?)?;
+    check_same_config(&place, &stored, run.config, run.may_change)?;
     let mut at = file.load(model.layout())?;
     for (what, expected, got) in [
         ("task", at.task.clone(), run.task.to_string()),

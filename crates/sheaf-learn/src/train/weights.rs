@@ -42,10 +42,27 @@ pub fn encode_weights(
         ("format", FORMAT.to_string()),
         ("version", VERSION.to_string()),
         ("task", about.task.clone()),
-        ("config", about.config.clone()),
-        ("record", about.record.clone()),
+        ("config", without_folders(&about.config)),
+        ("record", without_folders(&about.record)),
     ]);
     encode("weights", metadata, layout, &[("", params)], precision)
+}
+
+/// The text of a configuration (TOML) or record (JSON) with the file names of absolute paths alone: where things lie on
+/// the machine that made the weights means nothing elsewhere. Works on the text, so that no number loses a digit, and
+/// reaches configurations within records too.
+fn without_folders(text: &str) -> String {
+    const STARTS: [&str; 3] = ["\"/", "\"../", "\"~/"];
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(quote) = STARTS.iter().filter_map(|start| rest.find(start)).min() {
+        let (before, path) = rest.split_at(quote + 1);
+        let end = path.find(['"', '\\', '\n']).unwrap_or(path.len());
+        let name = path[..end].trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        out.push_str(before);
+        out.push_str(name);
+        rest = &path[end..];
+    }
+    out + rest
 }
 
 /// Writes weights to `path`, whole or not at all.
@@ -142,5 +159,20 @@ impl WeightsFile {
             )?;
         }
         Ok(params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_folders;
+
+    #[test]
+    fn absolute_paths_keep_their_file_names_and_all_else_stays() {
+        let toml = "task = \"mnist\"\n[data]\ndir = \"/home/me/data/mnist/\"\nother = \"data/mnist\"\nup = \"../a.csv\"\n";
+        let expected = "task = \"mnist\"\n[data]\ndir = \"mnist\"\nother = \"data/mnist\"\nup = \"a.csv\"\n";
+        assert_eq!(without_folders(toml), expected);
+        let json = r#"{"init":"/r/a.safetensors","parts":[{"config":"dir = \"/x/y\"\nn = 1"}],"loss":0.12345678901234567}"#;
+        let expected = r#"{"init":"a.safetensors","parts":[{"config":"dir = \"y\"\nn = 1"}],"loss":0.12345678901234567}"#;
+        assert_eq!(without_folders(json), expected);
     }
 }

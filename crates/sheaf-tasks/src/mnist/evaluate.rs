@@ -82,7 +82,7 @@ pub fn evaluate(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<EvalReport> {
     let solve = SolveOptions::fixed(options.iterations);
-    evaluate_with(&mut Agents { config, model, params, solve, board: None }, set, options, progress)
+    evaluate_with(&mut Agents::new(config, model, params, solve), set, options, progress)
 }
 
 /// Evaluates any classifier; `progress` is told how many pictures were done.
@@ -137,6 +137,27 @@ pub struct Agents<'m> {
     pub solve: SolveOptions,
     /// The agents over the pictures last seen.
     pub board: Option<MnistBoard>,
+    /// Pictures told so far.
+    pub told: usize,
+    /// Iterations of all of them.
+    pub iterations: usize,
+}
+
+impl<'m> Agents<'m> {
+    /// A model with its numbers.
+    pub fn new(
+        config: &'m MnistConfig,
+        model: &'m MnistModel,
+        params: &'m [f32],
+        solve: SolveOptions,
+    ) -> Self {
+        Self { config, model, params, solve, board: None, told: 0, iterations: 0 }
+    }
+
+    /// Mean iterations of a picture.
+    pub fn mean_iterations(&self) -> f64 {
+        self.iterations as f64 / self.told.max(1) as f64
+    }
 }
 
 impl Classifier for Agents<'_> {
@@ -162,6 +183,8 @@ impl Classifier for Agents<'_> {
         let samples = PictureSamples { grid: *patches, images, dropped };
         let reader = VoteReader { classes: self.config.classes };
         let told = solve_all(self.model, self.params, sheaf, &samples, &reader, &self.solve, &|_| {})?;
+        self.told += told.len();
+        self.iterations += told.iter().map(|solved| solved.iterations).sum::<usize>();
         classes.iter_mut().zip(told).for_each(|(class, solved)| *class = solved.answer);
         Ok(())
     }

@@ -64,9 +64,7 @@ pub fn draw(givens: &Grid, board: &Grid, progress: Option<f32>) -> Canvas {
         }
     }
     if let Some(progress) = progress {
-        let done = (progress.clamp(0.0, 1.0) * side as f32).round() as usize;
-        canvas.fill(0, side + BAR, side, BAR, index::TRACK);
-        canvas.fill(0, side + BAR, done, BAR, index::PATH);
+        canvas.bar(side + BAR, BAR, progress, (index::TRACK, index::PATH));
     }
     canvas
 }

@@ -1,11 +1,10 @@
 //! SVG: the board in units of cells. Several boards become an animation that shows one after the other.
 
-use std::fmt::Write;
-
 use sheaf_tasks::sudoku::Grid;
 
 use super::{Mark, marks};
-use crate::draw::palette::{self, Colour};
+use crate::draw::palette;
+use crate::draw::svg::{hex, put};
 
 /// Boards as the text of an SVG file; `seconds` is how long an animation of several boards takes.
 pub fn render(givens: &Grid, boards: &[Grid], seconds: f32) -> String {
@@ -34,15 +33,6 @@ pub fn render(givens: &Grid, boards: &[Grid], seconds: f32) -> String {
     }
     svg.push_str("</svg>\n");
     svg
-}
-
-fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(svg, "{line}");
-}
-
-fn hex([r, g, b]: Colour) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
 }
 
 /// Shows what it stands in from one part of the animation to another.

@@ -12,9 +12,10 @@ use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
 use sheaf_tasks::maze::suite;
 use sheaf_tasks::maze::text::TRAINED_SIZE;
 
-use crate::commands::check_out;
+use crate::commands::{Ending, Job, check_out};
 use crate::progress::{Bar, Waiting};
 use crate::report::{Report, count};
+use crate::tasks::verbs::Arguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,7 @@ Arrays `inputs` and `labels`, uint8 [n, height, width]: 1 wall, 2 empty, 3 start
 No maze is a rotation or reflection of another one of the set.
 1000 mazes of size 19 and seed 0 are the test set of experiments/maze.toml.";
 
-/// What can be typed.
+/// Draw mazes with their paths
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -58,27 +59,9 @@ pub struct DataArgs {
 
 /// Sets to draw.
 #[derive(Debug)]
-pub enum Data {
-    /// One set.
-    One {
-        /// Size and minimum path.
-        shape: MazeShape,
-        /// How many.
-        count: usize,
-        /// Seed.
-        seed: u64,
-        /// Mazes to leave out.
-        exclude: Option<PathBuf>,
-        /// The file.
-        out: PathBuf,
-    },
-    /// The published sets.
-    Suite {
-        /// Seed.
-        seed: u64,
-        /// The folder.
-        out: PathBuf,
-    },
+enum Data {
+    One { shape: MazeShape, count: usize, seed: u64, exclude: Option<PathBuf>, out: PathBuf },
+    Suite { seed: u64, out: PathBuf },
 }
 
 /// Steps a path has at least if nobody says: one less than the longer side, as in the published sets.
@@ -86,31 +69,33 @@ pub fn default_min_path(height: usize, width: usize) -> usize {
     height.max(width).saturating_sub(1)
 }
 
-impl Data {
-    /// Checks what was typed.
-    pub fn check(args: DataArgs) -> Result<Self> {
-        if args.suite {
-            return Ok(Self::Suite { seed: args.seed, out: args.out });
+impl Arguments for DataArgs {
+    fn check(self, _json: bool) -> Result<Box<dyn Job>> {
+        let Self { seed, out, .. } = self;
+        if self.suite {
+            return Ok(Box::new(Data::Suite { seed, out }));
         }
-        let (height, width) = (args.size, args.width.unwrap_or(args.size));
-        let min_path = args.min_path.unwrap_or(default_min_path(height, width));
+        let (height, width) = (self.size, self.width.unwrap_or(self.size));
+        let min_path = self.min_path.unwrap_or(default_min_path(height, width));
         let shape = MazeShape::new(height, width, min_path)?;
-        let count = args.count.unwrap_or(0);
+        let count = self.count.unwrap_or(0);
         if count == 0 {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more mazes", count));
         }
-        check_out(&args.out)?;
-        Ok(Self::One { shape, count, seed: args.seed, exclude: args.exclude, out: args.out })
+        check_out(&out)?;
+        Ok(Box::new(Data::One { shape, count, seed, exclude: self.exclude, out }))
     }
+}
 
-    /// Draws and writes.
-    pub fn run(&self) -> Result<Report> {
-        match self {
+impl Job for Data {
+    fn run(&self) -> Result<Ending> {
+        let report = match self {
             Self::One { shape, count, seed, exclude, out } => {
                 one(shape, *count, *seed, exclude.as_deref(), out)
             }
             Self::Suite { seed, out } => all(*seed, out),
-        }
+        };
+        report.map(Ending::Done)
     }
 }
 

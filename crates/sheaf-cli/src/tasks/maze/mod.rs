@@ -1,6 +1,5 @@
 //! Mazes, as the commands see them.
 
-mod bench;
 pub mod data;
 mod eval;
 pub mod solve;
@@ -9,69 +8,83 @@ mod story;
 use std::path::Path;
 
 use sheaf_admm::Result;
-use sheaf_learn::config::strict;
-use sheaf_learn::params::ParamLayout;
-use sheaf_learn::train::WeightsFile;
-use sheaf_tasks::maze::experiment::{MazeExperiment, MazeTask};
-use sheaf_tasks::maze::model::MazeModel;
-use sheaf_tasks::maze::weights::{self, MazeWeights};
+use sheaf_learn::model::evaluate::{Reader, SolveOptions};
+use sheaf_learn::task::{Loaded, Task as _, Weights};
+use sheaf_tasks::maze::CLASSES;
+use sheaf_tasks::maze::carve::MazeShape;
+use sheaf_tasks::maze::data::{MazeSet, generate};
+use sheaf_tasks::maze::metrics::Judge;
+use sheaf_tasks::maze::task::{
+    self, Maze, MazeConfig, MazeExperiment, MazeModel, MazeReader, MazeSamples, MazeWeights,
+};
 
-use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
-use crate::args::BenchKind;
+use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
 use crate::report::Report;
+use data::default_min_path;
 
-/// The task.
-#[derive(Debug)]
-pub struct Maze;
+impl Learned for Maze {
+    const BUILTIN: &'static [u8] = task::BUILTIN;
+    const SIZES: &'static [usize] = &[19, 37, 73, 145, 289, 501, 1001];
+    const BENCH_BUILTIN: bool = true;
 
-impl Task for Maze {
-    fn name(&self) -> &'static str {
-        "maze"
+    type Solve = solve::SolveArgs;
+    type Draw = data::DataArgs;
+    type Options = eval::Options;
+
+    fn read(path: &Path) -> Result<MazeSet> {
+        MazeSet::read(path)
     }
 
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(weights::BUILTIN)
+    fn evaluate_file(weights: &MazeWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        eval::evaluate(weights, request, report)
     }
 
-    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-        let experiment: MazeExperiment = strict::parse(place, text, overrides)?;
-        let config = strict::to_toml(&experiment)?;
-        let options = experiment.train.options()?;
-        let seed = experiment.train.seed;
-        Ok(Prepared { model: Box::new(MazeTask::new(experiment)?), config, options, seed })
+    fn output_shape(_config: &MazeConfig) -> Vec<usize> {
+        vec![3, 3, CLASSES]
     }
 
-    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
-        let experiment: MazeExperiment = strict::parse(place, text, overrides)?;
-        Ok((strict::to_toml(&experiment)?, MazeModel::new(experiment.model)?.layout().clone()))
+    fn traced(
+        weights: &Weights<Self>,
+        set: &MazeSet,
+        index: usize,
+        outputs: &[f32],
+        trace: &mut TraceArrays,
+    ) -> Result<()> {
+        let grid = Self::board(&weights.experiment.model, set)?.layout;
+        let reader = MazeReader(MazeSamples { grid, inputs: &set.inputs, labels: &set.labels });
+        let last = outputs.len() - grid.agents() * grid.view_pixels() * CLASSES;
+        let (input, label, predicted) =
+            (set.input(index), set.label(index), reader.read(index, &outputs[last..]));
+        let score = Judge::default().score(input, label, &predicted, set.width);
+        trace.report.solved(score.solved).value("valid", score.valid);
+        for (name, tokens) in [("input", input), ("label", label), ("predicted", &predicted)] {
+            trace.bytes.push((name, vec![set.height, set.width], tokens.to_vec()));
+        }
+        Ok(())
     }
 
-    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
-        request.no_pictures("maze")?;
-        request.no_rounds("maze")?;
-        eval::evaluate(&MazeWeights::load(weights)?, request)
+    fn bench_set(_config: &MazeConfig, size: usize, count: usize) -> Result<MazeSet> {
+        generate(&MazeShape::new(size, size, default_min_path(size, size))?, BENCH_SEED, count)
     }
 
-    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
-        eval::trace(&MazeWeights::load(weights)?, request)
+    fn bench_data(experiment: &mut MazeExperiment, size: usize) -> Result<Loaded<MazeSet>> {
+        let (data, batch) = (&mut experiment.data, experiment.train.batch);
+        (data.size, data.min_path) = (size, default_min_path(size, size));
+        (data.count, data.test_count) = ((2 * batch).max(256), 1);
+        data.symmetries = batch.is_multiple_of(8);
+        experiment.eval.larger = 0;
+        Self::load(experiment)
     }
 
-    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: MazeExperiment = strict::read_or_default(experiment)?;
-        let config = strict::to_toml(&experiment)?;
-        let model = MazeModel::new(experiment.model)?;
-        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
-    }
-
-    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
-        bench::workload(kind, request)
-    }
-
-    fn scaling_sizes(&self) -> &'static [usize] {
-        &[19, 37, 73, 145, 289, 501, 1001]
-    }
-
-    fn hot_paths(&self) -> &'static [BenchKind] {
-        &[BenchKind::Laplacian, BenchKind::Forward, BenchKind::Reverse]
+    fn answer(
+        config: &MazeConfig,
+        model: &MazeModel,
+        params: &[f32],
+        set: &MazeSet,
+        options: &SolveOptions,
+    ) -> Result<()> {
+        let solved = task::solve(config, model, params, set, options, &|_| {})?;
+        std::hint::black_box(task::summarise(set, &solved));
+        Ok(())
     }
 }

@@ -1,28 +1,23 @@
 //! `sheaf solve maze`: a maze typed, painted or drawn at random, solved by agents that each see 3 × 3 pixels of it.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::PathBuf;
 
 use clap::Args;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::io_error;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
-use sheaf_tasks::maze::evaluate::Settling;
 use sheaf_tasks::maze::image;
+use sheaf_tasks::maze::task::{Maze, MazeReader, MazeSamples, MazeWeights, board};
 use sheaf_tasks::maze::text::{self, MazeInput, TRAINED_SIZE};
-use sheaf_tasks::maze::watch::{WatchOptions, watch};
-use sheaf_tasks::maze::weights::MazeWeights;
 
 use super::data::default_min_path;
 use super::story::{Film, Story};
-use crate::args::positive;
-use crate::commands::check_out;
+use crate::commands::{Ending, Job};
 use crate::draw::{export, png};
-use crate::progress::{Bar, Waiting};
-use crate::report::Report;
-use crate::tasks::{Source, fresh_seed};
+use crate::progress::Waiting;
+use crate::tasks::fresh_seed;
+use crate::tasks::verbs::Arguments;
+use crate::tasks::watch::{Plan, WatchArgs, read_input};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +34,7 @@ A maze as text:
   #   #G#
   #######";
 
-/// What can be typed.
+/// Find the path through a maze
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -53,111 +48,72 @@ pub struct SolveArgs {
     /// Seed of a fresh maze; a new one each time if not given
     #[arg(long, conflicts_with = "file")]
     pub seed: Option<u64>,
-    /// Run exactly so many iterations instead of stopping when the agents have settled
-    #[arg(long, value_name = "K", value_parser = positive)]
-    pub iterations: Option<usize>,
-    /// Show the path forming, iteration by iteration
-    #[arg(long)]
-    pub animate: bool,
-    /// Also write a picture (.png), an animation (.gif) or vectors (.svg, moving with --animate)
-    #[arg(long, value_name = "FILE.png|.gif|.svg")]
-    pub out: Option<PathBuf>,
-    /// Show in the picture also how far each agent is from agreement
+    /// Options of every task.
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    /// Draw also how far each agent is from agreement
     #[arg(long, requires = "out")]
     pub heat: bool,
-    /// Weights to use
-    #[arg(long, value_name = "FILE|builtin:maze", default_value = "builtin:maze")]
-    pub weights: String,
 }
 
 /// A maze to solve.
 #[derive(Debug)]
-pub struct Solve {
+struct Solve {
     from: From,
-    iterations: Option<usize>,
-    animate: bool,
-    out: Option<PathBuf>,
+    plan: Plan,
     heat: bool,
-    weights: Source,
 }
 
 #[derive(Debug)]
 enum From {
     Fresh { shape: MazeShape, seed: u64 },
     File(PathBuf),
-    StandardInput,
 }
 
-impl Solve {
-    /// Checks what was typed; with `json` nothing moves on the screen.
-    pub fn check(args: SolveArgs, json: bool) -> Result<Self> {
-        let from = match args.file {
-            Some(path) if path == Path::new("-") => From::StandardInput,
+impl Arguments for SolveArgs {
+    fn check(self, json: bool) -> Result<Box<dyn Job>> {
+        let from = match self.file {
             Some(path) => From::File(path),
             None => {
-                let shape = MazeShape::new(args.size, args.size, default_min_path(args.size, args.size))?;
-                From::Fresh { shape, seed: args.seed.unwrap_or_else(fresh_seed) }
+                let shape = MazeShape::new(self.size, self.size, default_min_path(self.size, self.size))?;
+                From::Fresh { shape, seed: self.seed.unwrap_or_else(fresh_seed) }
             }
         };
-        if let Some(out) = &args.out {
-            export::check_name(out)?;
-            check_out(out)?;
-        }
-        Ok(Self {
-            from,
-            iterations: args.iterations,
-            animate: args.animate && !json,
-            out: args.out,
-            heat: args.heat,
-            weights: Source::parse(&args.weights)?,
-        })
+        let plan = self.watch.check::<Maze>(json, export::check_name)?;
+        Ok(Box::new(Solve { from, plan, heat: self.heat }))
     }
+}
 
+impl Job for Solve {
     /// Reads or draws the maze, solves it, draws the path.
-    pub fn run(&self) -> Result<Report> {
-        let MazeWeights { experiment, model, params } = MazeWeights::load(&self.weights.open()?)?;
+    fn run(&self) -> Result<Ending> {
+        let weights: MazeWeights = self.plan.load()?;
         let (title, maze) = self.maze()?;
-        let board = model.board(maze.height, maze.width)?;
-        let options = WatchOptions {
-            iterations: self.iterations.unwrap_or(limit(experiment.iterations.eval, &maze)),
-            settling: self.iterations.is_none().then(Settling::default),
-            pictures: self.wants_frames(),
-        };
-        let mut film = Film::new(&maze, &options, self.heat);
-        let mut distances = Vec::new();
-        let bar = Bar::new("solving", options.iterations as u64);
-        let start = Instant::now();
-        let watched = watch(&model, &params, &board, &maze.tokens, &maze.label, &options, &mut |moment| {
-            distances.push(moment.distances);
-            bar.add(1);
-            film.record(&board.grid, moment);
+        let board = board(&weights.experiment.model, maze.height, maze.width)?;
+        let samples = MazeSamples { grid: board.layout, inputs: &maze.tokens, labels: &maze.label };
+        let limit = self.plan.iterations.unwrap_or(limit(weights.experiment.iterations.eval, &maze));
+        let mut film = Film::new(&maze, &board.layout, limit, self.heat);
+        let (reader, every) = (MazeReader(samples), self.plan.moves());
+        let solve = self.plan.watch(&weights, &board, &samples, &reader, limit, every, &mut |moment| {
+            film.record(moment);
         })?;
-        let seconds = start.elapsed().as_secs_f64();
-        bar.clear();
-        film.finish(&watched);
-        if let Some(out) = &self.out {
+        film.finish(&solve.watched);
+        if let Some(out) = &self.plan.out {
             let _waiting = Waiting::new("drawing");
-            film.write(out, &maze, self.animate)?;
+            film.write(out, &self.plan)?;
         }
-        if self.animate {
-            film.play(&maze)?;
+        if self.plan.animate {
+            film.play()?;
         }
-        let story = Story { title, maze: &maze, options: &options, watched: &watched, distances: &distances };
-        let mut report = story.report(&film, seconds)?;
+        let mut report = Story { title, maze: &maze, plan: &self.plan, solve: &solve }.report(&film)?;
         if let From::Fresh { seed, .. } = self.from {
             report.value("seed", seed);
         }
-        if let Some(out) = &self.out {
-            report.written(out);
-        }
-        Ok(report)
+        Ok(report.into())
     }
+}
 
-    fn wants_frames(&self) -> bool {
-        let gif = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gif"));
-        self.animate || self.out.as_ref().is_some_and(gif)
-    }
-
+impl Solve {
     /// The maze and what to call it.
     fn maze(&self) -> Result<(String, MazeInput)> {
         match &self.from {
@@ -168,16 +124,9 @@ impl Solve {
                 Ok((title, maze))
             }
             From::File(path) => {
-                let bytes = std::fs::read(path).map_err(|e| io_error(path, "a readable file", &e))?;
-                let title = path.display().to_string();
-                Ok((title.clone(), read(&bytes, &title)?))
-            }
-            From::StandardInput => {
-                let mut bytes = Vec::new();
-                let title = "standard input";
-                let told = std::io::stdin().lock().read_to_end(&mut bytes);
-                told.map_err(|e| io_error(Path::new(title), "a maze that can be read", &e))?;
-                Ok((title.into(), read(&bytes, title)?))
+                let (title, bytes) = read_input(path, "a readable file")?;
+                let maze = read(&bytes, &title)?;
+                Ok((title, maze))
             }
         }
     }

@@ -8,8 +8,10 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::download::{self, FILES, Fetched, MIRRORS_VARIABLE, Progress};
 
+use crate::commands::{Ending, Job};
 use crate::progress::Bar;
 use crate::report::{Report, count};
+use crate::tasks::verbs::Arguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +22,7 @@ Examples:
 A download that was cut off continues where it stopped; every file is checked by its SHA-256.
 --from takes any set of IDX files, gzipped or not: MNIST, Fashion-MNIST, EMNIST, your own.";
 
-/// What can be typed.
+/// Fetch the MNIST digits, or take another set of IDX files
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -38,34 +40,33 @@ pub struct DataArgs {
 
 /// Files to bring.
 #[derive(Debug)]
-pub struct Data {
+struct Data {
     out: PathBuf,
     from: Option<PathBuf>,
     mirrors: Vec<String>,
 }
 
-impl Data {
-    /// Checks what was typed.
-    pub fn check(args: DataArgs) -> Result<Self> {
-        if args.out.exists() && !args.out.is_dir() {
-            let place = args.out.display().to_string();
+impl Arguments for DataArgs {
+    fn check(self, _json: bool) -> Result<Box<dyn Job>> {
+        let Self { out, from, mirror } = self;
+        if out.exists() && !out.is_dir() {
+            let place = out.display().to_string();
             return Err(Error::new(ErrorKind::Unsupported, place, "a folder", "a file"));
         }
-        let mirrors = if args.mirror.is_empty() { download::mirrors() } else { args.mirror };
+        let mirrors = if mirror.is_empty() { download::mirrors() } else { mirror };
         if let Some(bad) = mirrors.iter().find(|m| !(m.starts_with("http://") || m.starts_with("https://"))) {
-            return Err(Error::new(
-                ErrorKind::Malformed,
-                "--mirror",
-                "an address with https:// or http://",
-                bad,
-            )
-            .hint(format!("a folder of this machine is named by --from; {MIRRORS_VARIABLE} lists mirrors")));
+            let want = "an address with https:// or http://";
+            let hint =
+                format!("a folder of this machine is named by --from; {MIRRORS_VARIABLE} lists mirrors");
+            return Err(Error::new(ErrorKind::Malformed, "--mirror", want, bad).hint(hint));
         }
-        Ok(Self { out: args.out, from: args.from, mirrors })
+        Ok(Box::new(Data { out, from, mirrors }))
     }
+}
 
+impl Job for Data {
     /// Brings the files.
-    pub fn run(&self) -> Result<Report> {
+    fn run(&self) -> Result<Ending> {
         let mut report = Report::new();
         report.value("task", "mnist");
         match &self.from {
@@ -89,9 +90,11 @@ impl Data {
             }
         }
         report.written(&self.out);
-        Ok(report)
+        Ok(report.into())
     }
+}
 
+impl Data {
     fn download(&self, report: &mut Report) -> Result<()> {
         let total: u64 = FILES.iter().map(|f| f.bytes).sum();
         let bar = Bar::styled("fetching", total, "{prefix} {bar:32} {bytes}/{total_bytes} {msg} {eta} left");

@@ -1,41 +1,83 @@
-//! Weights against a set of pictures: how many they tell right, as they are or shifted, and one solve in every detail.
+//! Weights against a set of pictures: how many they tell right, as they are or shifted.
 
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_tasks::baselines::cnn::experiment::CnnWeights;
+use sheaf_admm::Result;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
-use sheaf_tasks::mnist::evaluate::{EvalOptions, EvalReport, evaluate};
-use sheaf_tasks::mnist::metrics::vote;
+use sheaf_tasks::mnist::evaluate::{Classifier, EvalReport, evaluate_with};
 use sheaf_tasks::mnist::shifts::Shift;
-use sheaf_tasks::mnist::watch;
-use sheaf_tasks::mnist::weights::MnistWeights;
 
+use super::PLAIN;
+use crate::args::positive;
 use crate::progress::Bar;
 use crate::report::{Report, count, percent, rounded, significant};
-use crate::tasks::{EvalRequest, TraceArrays, TraceRequest};
+use crate::tasks::EvalRequest;
+use crate::tasks::verbs::EvalOptions;
 
 /// Draws of a random shift if nobody says how many.
 const DRAWS: usize = 5;
 
-pub(super) fn agents(weights: &MnistWeights, request: &EvalRequest) -> Result<Report> {
-    let k = request.iterations.unwrap_or(weights.experiment.iterations.eval);
-    all("mnist", request, Some(k), &|set, options, progress| {
-        evaluate(&weights.model, &weights.params, set, options, progress)
-    })
+/// Options of `sheaf eval` for pictures.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pictures")]
+pub struct Options {
+    /// Part of a set of pictures; test if not given
+    #[arg(long, value_enum)]
+    pub split: Option<SplitArg>,
+    /// Only the first so many pictures
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub count: Option<usize>,
+    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
+    #[arg(long, value_name = "SPEC")]
+    pub shift: Vec<String>,
+    /// All shifts of a table
+    #[arg(long, value_enum, conflicts_with = "shift")]
+    pub shifts: Option<ShiftSet>,
+    /// How often a random shift is drawn; 5 times if not given
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub draws: Option<usize>,
 }
 
-pub(super) fn network(weights: &CnnWeights, request: &EvalRequest) -> Result<Report> {
-    if request.iterations.is_some() {
-        return Err(Error::new(ErrorKind::Unsupported, "--iterations", "weights of agents", "a network")
-            .hint("a convolutional network tells a picture in one go; leave the option out"));
+/// The two parts of a set of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SplitArg {
+    /// What is held out
+    Test,
+    /// What is learned from
+    Train,
+}
+
+impl From<SplitArg> for Split {
+    fn from(split: SplitArg) -> Self {
+        if split == SplitArg::Test { Self::Test } else { Self::Train }
     }
-    all("mnist-cnn", request, None, &|set, options, progress| weights.evaluate(set, options, progress))
 }
 
-/// Whatever tells pictures apart.
-type Judge<'a> = &'a dyn Fn(&ImageSet, &EvalOptions, &(dyn Fn(usize) + Sync)) -> Result<EvalReport>;
+/// Tables of shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShiftSet {
+    /// The robustness table of the paper: none, three paddings, three dropouts, two noises
+    Published,
+}
+
+impl EvalOptions for Options {
+    fn check(&self) -> Result<()> {
+        self.all_shifts().map(drop)
+    }
+}
+
+impl Options {
+    /// What is done to the pictures, one evaluation each.
+    fn all_shifts(&self) -> Result<Vec<Shift>> {
+        match self.shifts {
+            Some(ShiftSet::Published) => Ok(Shift::published().to_vec()),
+            None if self.shift.is_empty() => Ok(vec![Shift::None]),
+            None => self.shift.iter().map(|text| text.parse()).collect(),
+        }
+    }
+}
 
 /// One shift and what it did.
 struct Row {
@@ -44,45 +86,49 @@ struct Row {
     seconds: f64,
 }
 
-fn all(
-    task: &'static str,
+/// All shifts.
+pub(super) struct Rows(Vec<Row>);
+
+/// Evaluates under every shift; the report gets what is evaluated.
+pub(super) fn evaluate(
+    classifier: &mut impl Classifier,
     request: &EvalRequest,
-    iterations: Option<usize>,
-    judge: Judge<'_>,
-) -> Result<Report> {
-    request.no_settling(task)?;
-    request.no_rounds(task)?;
-    let pictures = &request.pictures;
-    let split = pictures.split.unwrap_or(Split::Test);
+    report: &mut Report,
+) -> Result<Rows> {
+    let own: Options = request.own.of()?;
+    let split = own.split.map_or(Split::Test, Into::into);
     let whole = ImageSet::read(&request.data, split)?;
-    let set = whole.first(pictures.count.unwrap_or(whole.len()));
-    let shifts = if pictures.shifts.is_empty() { &[Shift::None][..] } else { &pictures.shifts };
-    let draws = |shift: Shift| if shift.is_random() { pictures.draws.unwrap_or(DRAWS) } else { 1 };
+    let set = whole.first(own.count.unwrap_or(whole.len()));
+    let shifts = own.all_shifts()?;
+    let draws = |shift: Shift| if shift.is_random() { own.draws.unwrap_or(DRAWS) } else { 1 };
     let total: usize = shifts.iter().map(|&s| draws(s) * set.len()).sum();
     let bar = Bar::new("solving pictures", total as u64);
     let mut rows = Vec::new();
-    for &shift in shifts {
-        let options =
-            EvalOptions { iterations: iterations.unwrap_or(0), shift, draws: draws(shift), seed: 0 };
+    for shift in shifts {
+        let options = sheaf_tasks::mnist::evaluate::EvalOptions { shift, draws: draws(shift), ..PLAIN };
         let start = Instant::now();
-        let told = judge(&set, &options, &|n| bar.add(n))?;
+        let told = evaluate_with(classifier, &set, &options, &|n| bar.add(n))?;
         rows.push(Row { shift, told, seconds: start.elapsed().as_secs_f64() });
     }
     bar.clear();
-    let mut report = Report::new();
-    report.value("task", task).value("data", request.data.display().to_string());
     report.value("split", split.name());
     let (n, h, w) = (set.len(), set.height, set.width);
     let of = if n < whole.len() { format!("the first {} of ", count(n)) } else { String::new() };
     report.line("pictures", format!("{of}{} of {h} × {w} pixels, {}", count(whole.len()), split.name()));
     report.value("samples", n).value("height", h).value("width", w).value("classes", set.classes);
-    report.add("iterations", "iterations", iterations, iterations.map_or(String::new(), |k| k.to_string()));
-    match &rows[..] {
-        [row] => one(&mut report, row),
-        rows => several(&mut report, rows),
+    Ok(Rows(rows))
+}
+
+impl Rows {
+    /// Adds accuracies and speed to the report.
+    pub(super) fn tell(&self, report: &mut Report) {
+        match &self.0[..] {
+            [row] => one(report, row),
+            rows => several(report, rows),
+        }
+        let told = self.0.iter().map(|row| row.told.images * row.told.correct.len()).sum();
+        report.pace(told, self.0.iter().map(|row| row.seconds).sum());
     }
-    report.pace(total, rows.iter().map(|row| row.seconds).sum());
-    Ok(report)
 }
 
 impl Row {
@@ -138,48 +184,4 @@ fn several(report: &mut Report, rows: &[Row]) {
         json!(values.map(|(key, value)| (key.to_string(), value)).collect::<serde_json::Map<_, _>>())
     });
     report.value("shifts", list.collect::<Vec<Value>>());
-}
-
-pub(super) fn trace(weights: &MnistWeights, request: &TraceRequest) -> Result<TraceArrays> {
-    let MnistWeights { experiment, model, params } = weights;
-    let set = ImageSet::read(&request.data, Split::Test)?;
-    let index = request.index;
-    if index >= set.len() {
-        let want = format!("0 to {}, for the {} test pictures of the set", set.len() - 1, set.len());
-        return Err(Error::new(ErrorKind::OutOfRange, "--index", want, index));
-    }
-    let k = request.iterations.unwrap_or(experiment.iterations.eval);
-    let board = model.board(set.height, set.width)?;
-    let mut image = vec![0.0; set.pixels()];
-    set.write_image(index, &mut image);
-    let (trace, logits) = watch::trace(model, params, &board, &image, k)?;
-    let (n, d_v, classes) = (board.sheaf.agents(), experiment.model.d_v, model.classes());
-    let mut votes = vec![0.0; classes];
-    let (class, label) = (vote(&logits[(k - 1) * n * classes..], &mut votes), set.labels[index]);
-    let mut report = Report::new();
-    let place = format!("{index} of {}, test", request.data.display());
-    report.value("task", "mnist").add("index", "picture", index, place);
-    let right =
-        if class == usize::from(label) { "which is right".into() } else { format!("but it is {label}") };
-    report.add("class", "class", class, format!("{class}, {right}")).value("label", label);
-    report.add("agents", "agents", n, n.to_string()).add("iterations", "iterations", k, k.to_string());
-    report.value("d_v", d_v);
-    Ok(TraceArrays {
-        floats: vec![
-            ("x", vec![k, n, d_v], trace.x),
-            ("z", vec![k, n, d_v], trace.z),
-            ("u", vec![k, n, d_v], trace.u),
-            ("primal", vec![k, n], trace.primal),
-            ("dual", vec![k, n], trace.dual),
-            ("consistency", vec![k], trace.edge_rms),
-            ("logits", vec![k, n, classes], logits),
-            ("votes", vec![classes], votes),
-        ],
-        bytes: vec![
-            ("input", vec![set.height, set.width], set.image(index).to_vec()),
-            ("label", vec![], vec![label]),
-            ("predicted", vec![], vec![class as u8]),
-        ],
-        report,
-    })
 }

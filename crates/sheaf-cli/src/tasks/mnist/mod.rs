@@ -1,6 +1,6 @@
 //! Pictures of digits and other classes, as the commands see them: the agents, and the network they are compared with.
 
-mod bench;
+pub mod cnn;
 pub mod data;
 mod eval;
 pub mod solve;
@@ -8,116 +8,99 @@ mod story;
 
 use std::path::Path;
 
-use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::strict;
-use sheaf_learn::params::ParamLayout;
-use sheaf_learn::train::WeightsFile;
-use sheaf_tasks::baselines::cnn::CnnModel;
-use sheaf_tasks::baselines::cnn::experiment::{self as cnn, CnnExperiment, CnnTask, CnnWeights};
-use sheaf_tasks::mnist::experiment::{MnistExperiment, MnistTask};
-use sheaf_tasks::mnist::model::MnistModel;
-use sheaf_tasks::mnist::weights::{self, MnistWeights};
+use sheaf_admm::Result;
+use sheaf_learn::model::evaluate::SolveOptions;
+use sheaf_learn::task::Loaded;
+use sheaf_tasks::mnist::data::{ImageSet, Split};
+use sheaf_tasks::mnist::evaluate::{Agents, EvalOptions, evaluate_with};
+use sheaf_tasks::mnist::metrics::vote;
+use sheaf_tasks::mnist::pen;
+use sheaf_tasks::mnist::shifts::Shift;
+use sheaf_tasks::mnist::task::{self, Mnist, MnistConfig, MnistExperiment, MnistModel, MnistWeights};
 
-use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
-use crate::args::BenchKind;
+use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
 use crate::report::Report;
 
-/// The agents.
-#[derive(Debug)]
-pub struct Mnist;
+/// Pictures as they are, to measure by.
+const PLAIN: EvalOptions = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
 
-/// The convolutional network.
-#[derive(Debug)]
-pub struct MnistCnn;
+impl Learned for Mnist {
+    const BUILTIN: &'static [u8] = task::BUILTIN;
+    const SIZES: &'static [usize] = &[28, 56, 112, 224, 448, 896];
 
-impl Task for Mnist {
-    fn name(&self) -> &'static str {
-        "mnist"
+    type Solve = solve::SolveArgs;
+    type Draw = data::DataArgs;
+    type Options = eval::Options;
+
+    fn read(path: &Path) -> Result<ImageSet> {
+        ImageSet::read(path, Split::Test)
     }
 
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(weights::BUILTIN)
+    fn evaluate_file(weights: &MnistWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        let MnistWeights { experiment, model, params } = weights;
+        let solve = request.options(&experiment.iterations);
+        let mut agents = Agents::new(&experiment.model, model, params, solve);
+        let rows = eval::evaluate(&mut agents, request, report)?;
+        report.iterations(agents.mean_iterations(), &solve, 1);
+        rows.tell(report);
+        Ok(())
     }
 
-    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-        let experiment: MnistExperiment = strict::parse(place, text, overrides)?;
-        let config = strict::to_toml(&experiment)?;
-        let (options, seed) = (experiment.train.options()?, experiment.train.seed);
-        Ok(Prepared { model: Box::new(MnistTask::new(experiment)?), config, options, seed })
+    fn output_shape(config: &MnistConfig) -> Vec<usize> {
+        vec![config.classes]
     }
 
-    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
-        let experiment: MnistExperiment = strict::parse(place, text, overrides)?;
-        Ok((strict::to_toml(&experiment)?, MnistModel::new(experiment.model)?.layout().clone()))
+    fn traced(
+        weights: &MnistWeights,
+        set: &ImageSet,
+        index: usize,
+        outputs: &[f32],
+        trace: &mut TraceArrays,
+    ) -> Result<()> {
+        let config = &weights.experiment.model;
+        let agents = task::board(config, set.height, set.width)?.layout.agents();
+        let mut votes = vec![0.0; config.classes];
+        let class = vote(&outputs[outputs.len() - agents * config.classes..], &mut votes);
+        let label = set.labels[index];
+        let right =
+            if class == usize::from(label) { "which is right".into() } else { format!("but it is {label}") };
+        trace.report.add("class", "class", class, format!("{class}, {right}")).value("label", label);
+        trace.floats.push(("votes", vec![config.classes], votes));
+        trace.bytes.push(("input", vec![set.height, set.width], set.image(index).to_vec()));
+        trace.bytes.extend([("label", vec![], vec![label]), ("predicted", vec![], vec![class as u8])]);
+        Ok(())
     }
 
-    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
-        eval::agents(&MnistWeights::load(weights)?, request)
+    fn bench_set(config: &MnistConfig, size: usize, count: usize) -> Result<ImageSet> {
+        pictures(count, size, config.classes)
     }
 
-    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
-        eval::trace(&MnistWeights::load(weights)?, request)
+    fn bench_data(experiment: &mut MnistExperiment, size: usize) -> Result<Loaded<ImageSet>> {
+        bench_data(experiment.train.batch, size, experiment.model.classes)
     }
 
-    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: MnistExperiment = strict::read_or_default(experiment)?;
-        let config = strict::to_toml(&experiment)?;
-        let model = MnistModel::new(experiment.model)?;
-        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
-    }
-
-    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
-        bench::agents(kind, request)
-    }
-
-    fn scaling_sizes(&self) -> &'static [usize] {
-        &[28, 56, 112, 224, 448, 896]
-    }
-}
-
-impl Task for MnistCnn {
-    fn name(&self) -> &'static str {
-        "mnist-cnn"
-    }
-
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(cnn::BUILTIN)
-    }
-
-    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-        let experiment: CnnExperiment = strict::parse(place, text, overrides)?;
-        let config = strict::to_toml(&experiment)?;
-        let (options, seed) = (experiment.train.options()?, experiment.train.seed);
-        Ok(Prepared { model: Box::new(CnnTask::new(experiment)?), config, options, seed })
-    }
-
-    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
-        let experiment: CnnExperiment = strict::parse(place, text, overrides)?;
-        Ok((strict::to_toml(&experiment)?, CnnModel::new(experiment.model)?.layout().clone()))
-    }
-
-    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
-        eval::network(&CnnWeights::load(weights)?, request)
-    }
-
-    fn trace(&self, _: &WeightsFile, _: &TraceRequest) -> Result<TraceArrays> {
-        Err(no_agents("weights to trace"))
-    }
-
-    fn authors_model(&self, _: Option<&Path>) -> Result<AuthorsModel> {
-        Err(no_agents("--task"))
-    }
-
-    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
-        bench::network(kind, request)
-    }
-
-    fn scaling_sizes(&self) -> &'static [usize] {
-        &[28, 56, 112, 224]
+    fn answer(
+        config: &MnistConfig,
+        model: &MnistModel,
+        params: &[f32],
+        set: &ImageSet,
+        options: &SolveOptions,
+    ) -> Result<()> {
+        evaluate_with(&mut Agents::new(config, model, params, *options), set, &PLAIN, &|_| {}).map(drop)
     }
 }
 
-/// What is asked of the network though only agents have it.
-fn no_agents(place: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, place, "a model of agents", "mnist-cnn, a convolutional network")
+/// Pictures of as many classes as the model knows, drawn by a pen, which leaves about as many patches black as MNIST
+/// does; blank views are what the speed depends on.
+fn pictures(count: usize, size: usize, classes: usize) -> Result<ImageSet> {
+    let mut set = pen::digits(count, size, BENCH_SEED)?;
+    set.classes = set.classes.min(classes);
+    set.labels.iter_mut().for_each(|label| *label %= set.classes as u8);
+    Ok(set)
+}
+
+/// Pictures to measure training by.
+fn bench_data(batch: usize, size: usize, classes: usize) -> Result<Loaded<ImageSet>> {
+    let (train, test) = (pictures(4 * batch, size, classes)?, pictures(batch, size, classes)?);
+    Ok(Loaded { train, test, more: None })
 }

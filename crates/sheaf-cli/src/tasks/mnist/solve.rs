@@ -1,24 +1,22 @@
 //! `sheaf solve mnist`: a digit painted, drawn or taken from a set, told by agents that each see 3 × 3 pixels of it.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::io_error;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
-use sheaf_tasks::mnist::metrics::agent_votes;
-use sheaf_tasks::mnist::watch::{Moment, watch};
-use sheaf_tasks::mnist::weights::MnistWeights;
+use sheaf_tasks::mnist::task::{Mnist, MnistWeights, PictureSamples, VoteReader, board};
 use sheaf_tasks::mnist::{fit, pen};
 
-use super::story::{Film, Story};
-use crate::args::{SplitArg, positive};
-use crate::commands::check_out;
+use super::eval::SplitArg;
+use super::story::Film;
+use crate::commands::{Ending, Job};
 use crate::draw::{png, votes};
-use crate::progress::{Bar, Waiting};
-use crate::report::Report;
-use crate::tasks::{Source, fresh_seed};
+use crate::progress::Waiting;
+use crate::tasks::fresh_seed;
+use crate::tasks::verbs::Arguments;
+use crate::tasks::watch::{Plan, WatchArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +32,7 @@ for, the brighter the surer the agent is; in plain text the class itself, a dot 
 /// Where `sheaf data mnist` is usually asked to put the set.
 const USUAL_DATA: &str = "data/mnist";
 
-/// What can be typed.
+/// Tell which digit a picture shows
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -56,28 +54,16 @@ pub struct SolveArgs {
     /// Seed of the drawing; a new one each time if not given
     #[arg(long, conflicts_with = "what")]
     pub seed: Option<u64>,
-    /// Iterations; the experiment's number if not given
-    #[arg(long, value_name = "K", value_parser = positive)]
-    pub iterations: Option<usize>,
-    /// Show the vote forming, iteration by iteration
-    #[arg(long)]
-    pub animate: bool,
-    /// Also write a picture (.png) or an animation (.gif)
-    #[arg(long, value_name = "FILE.png|.gif")]
-    pub out: Option<PathBuf>,
-    /// Weights to use
-    #[arg(long, value_name = "FILE|builtin:mnist", default_value = "builtin:mnist")]
-    pub weights: String,
+    /// Options of every task.
+    #[command(flatten)]
+    pub watch: WatchArgs,
 }
 
 /// A picture to tell.
 #[derive(Debug)]
-pub struct Solve {
+struct Solve {
     from: From,
-    iterations: Option<usize>,
-    animate: bool,
-    out: Option<PathBuf>,
-    weights: Source,
+    plan: Plan,
 }
 
 #[derive(Debug)]
@@ -96,74 +82,60 @@ pub(super) struct Picture {
     pub label: Option<u8>,
 }
 
-impl Solve {
-    /// Checks what was typed; with `json` nothing moves on the screen.
-    pub fn check(args: SolveArgs, json: bool) -> Result<Self> {
-        let from = match args.what {
+impl Arguments for SolveArgs {
+    fn check(self, json: bool) -> Result<Box<dyn Job>> {
+        let from = match self.what {
             None => {
-                let seed = args.seed.unwrap_or_else(fresh_seed);
-                From::Pen { digit: args.digit.unwrap_or((seed % 10) as u8), seed }
+                let seed = self.seed.unwrap_or_else(fresh_seed);
+                From::Pen { digit: self.digit.unwrap_or((seed % 10) as u8), seed }
             }
             Some(what) => match what.parse() {
                 Ok(index) => {
-                    let dir = args.data.unwrap_or_else(|| USUAL_DATA.into());
-                    From::Set { dir, split: args.split.into(), index }
+                    let dir = self.data.unwrap_or_else(|| USUAL_DATA.into());
+                    From::Set { dir, split: self.split.into(), index }
                 }
-                Err(_) if args.data.is_some() => {
+                Err(_) if self.data.is_some() => {
                     let expected = "the number of a picture, as --data is given";
                     return Err(Error::new(ErrorKind::Malformed, "FILE.png|INDEX", expected, what));
                 }
-                Err(_) => From::File { path: what.into(), as_it_is: args.as_it_is },
+                Err(_) => From::File { path: what.into(), as_it_is: self.as_it_is },
             },
         };
-        if let Some(out) = &args.out {
-            votes::check_name(out)?;
-            check_out(out)?;
-        }
-        Ok(Self {
-            from,
-            iterations: args.iterations,
-            animate: args.animate && !json,
-            out: args.out,
-            weights: Source::parse(&args.weights)?,
-        })
+        let plan = self.watch.check::<Mnist>(json, votes::check_name)?;
+        Ok(Box::new(Solve { from, plan }))
     }
+}
 
+impl Job for Solve {
     /// Reads or draws the picture, lets the agents vote, draws the vote.
-    pub fn run(&self) -> Result<Report> {
-        let MnistWeights { experiment, model, params } = MnistWeights::load(&self.weights.open()?)?;
-        let picture = self.picture()?;
-        let board = model.board(picture.height, picture.width)?;
-        let iterations = self.iterations.unwrap_or(experiment.iterations.eval);
+    fn run(&self) -> Result<Ending> {
+        let weights: MnistWeights = self.plan.load()?;
+        let MnistWeights { experiment, .. } = &weights;
+        let (picture, classes) = (self.picture()?, experiment.model.classes);
+        let board = board(&experiment.model, picture.height, picture.width)?;
         let pixels: Vec<f32> = picture.image.iter().map(|&p| f32::from(p) / 255.0).collect();
-        let every = self.animate || self.out.as_deref().is_some_and(votes::moves);
-        let mut film = Film::new(&picture, &board.grid, model.classes());
-        let bar = Bar::new("solving", iterations as u64);
-        let start = Instant::now();
-        watch(&model, &params, &board, &pixels, iterations, &mut |moment| {
-            bar.add(1);
-            film.record(moment, every || moment.iteration == iterations, frame(moment, model.classes()));
+        let samples = PictureSamples { grid: board.layout, images: &pixels, dropped: None };
+        let mut film = Film::new(&picture, &board.layout, classes, self.plan.moves());
+        let (reader, limit) = (VoteReader { classes }, experiment.iterations.eval);
+        let solve = self.plan.watch(&weights, &board, &samples, &reader, limit, true, &mut |moment| {
+            film.record(moment);
         })?;
-        let seconds = start.elapsed().as_secs_f64();
-        bar.clear();
-        if let Some(out) = &self.out {
+        if let Some(out) = &self.plan.out {
             let _waiting = Waiting::new("drawing");
             film.write(out)?;
         }
-        if self.animate {
+        if self.plan.animate {
             film.play()?;
         }
-        let story = Story { picture: &picture, grid: &board.grid, classes: model.classes() };
-        let mut report = story.report(&film, seconds);
+        let mut report = film.report(&picture, &board.layout, &self.plan, &solve);
         if let From::Pen { seed, .. } = self.from {
             report.value("seed", seed);
         }
-        if let Some(out) = &self.out {
-            report.written(out);
-        }
-        Ok(report)
+        Ok(report.into())
     }
+}
 
+impl Solve {
     fn picture(&self) -> Result<Picture> {
         match &self.from {
             From::Pen { digit, seed } => {
@@ -205,13 +177,4 @@ fn painted(path: &Path, as_it_is: bool) -> Result<Picture> {
         title += &format!("; scaled and centred in {} × {}", told.height, told.width);
     }
     Ok(Picture { title, image: told.image, height: told.height, width: told.width, label: None })
-}
-
-/// What the agents say, as a frame.
-fn frame(moment: &Moment<'_>, classes: usize) -> votes::Frame {
-    let none = 1.0 / classes as f32;
-    let (class, sure) = agent_votes(moment.logits, classes)
-        .map(|(class, sure)| (class as u8, ((sure - none) / (1.0 - none)).clamp(0.0, 1.0)))
-        .unzip();
-    votes::Frame { iteration: moment.iteration, class, sure }
 }

@@ -1,7 +1,6 @@
 //! `sheaf data sudoku`: puzzles with their solutions, drawn at random or read from elsewhere.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -12,9 +11,10 @@ use sheaf_tasks::sudoku::csv::{self, BadLine};
 use sheaf_tasks::sudoku::data::{SudokuSet, blanks};
 use sheaf_tasks::sudoku::generate::{Kind, generate_with};
 
-use crate::commands::check_out;
-use crate::progress::{Bar, Waiting};
+use crate::commands::{Ending, Job, check_out};
+use crate::progress::{Waiting, timed};
 use crate::report::{Report, count, rounded};
+use crate::tasks::verbs::Arguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ Kinds:
   singles  unique, and cells with one candidate are enough
   any      as the published data, ambiguous ones included";
 
-/// What can be typed.
+/// Draw puzzles with their solutions, or read them from elsewhere
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
@@ -62,7 +62,7 @@ pub struct DataArgs {
 
 /// Puzzles to make.
 #[derive(Debug)]
-pub struct Data {
+struct Data {
     what: What,
     out: PathBuf,
 }
@@ -73,38 +73,36 @@ enum What {
     Read { from: PathBuf, skip_bad: bool },
 }
 
-impl Data {
-    /// Checks what was typed.
-    pub fn check(args: DataArgs) -> Result<Self> {
-        let what = match args.from {
-            Some(from) => What::Read { from, skip_bad: args.skip_bad },
+impl Arguments for DataArgs {
+    fn check(self, _json: bool) -> Result<Box<dyn Job>> {
+        let what = match self.from {
+            Some(from) => What::Read { from, skip_bad: self.skip_bad },
             None => {
-                let count = args.count.unwrap_or(0);
+                let count = self.count.unwrap_or(0);
                 if count == 0 {
                     return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more puzzles", count));
                 }
-                What::Draw { kind: args.kind.parse()?, count, seed: args.seed }
+                What::Draw { kind: self.kind.parse()?, count, seed: self.seed }
             }
         };
-        check_out(&args.out)?;
-        Ok(Self { what, out: args.out })
+        check_out(&self.out)?;
+        Ok(Box::new(Data { what, out: self.out }))
     }
+}
 
-    /// Draws or reads, and writes.
-    pub fn run(&self) -> Result<Report> {
-        match &self.what {
+impl Job for Data {
+    fn run(&self) -> Result<Ending> {
+        let report = match &self.what {
             What::Draw { kind, count, seed } => draw(*kind, *count, *seed, &self.out),
             What::Read { from, skip_bad } => read(from, *skip_bad, &self.out),
-        }
+        };
+        report.map(Ending::Done)
     }
 }
 
 fn draw(kind: Kind, wanted: usize, seed: u64, out: &Path) -> Result<Report> {
-    let bar = Bar::new("drawing puzzles", wanted as u64);
-    let start = Instant::now();
-    let set = generate_with(kind, seed, wanted, &|n| bar.add(n));
-    let seconds = start.elapsed().as_secs_f64();
-    bar.clear();
+    let (set, seconds) =
+        timed("drawing puzzles", wanted, |progress| Ok(generate_with(kind, seed, wanted, progress)))?;
     save(&set, out)?;
     let mut report = Report::new();
     let text = format!("{} of the kind `{}`, seed {seed}", count(set.len()), kind.name());

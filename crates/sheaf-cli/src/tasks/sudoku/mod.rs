@@ -1,6 +1,5 @@
-//! Sudoku, as the commands see them.
+//! Sudoku, as the commands see it.
 
-mod bench;
 pub mod data;
 mod eval;
 pub mod solve;
@@ -8,65 +7,93 @@ mod story;
 
 use std::path::Path;
 
-use sheaf_admm::Result;
-use sheaf_learn::config::strict;
-use sheaf_learn::params::ParamLayout;
-use sheaf_learn::train::WeightsFile;
-use sheaf_tasks::sudoku::experiment::{SudokuExperiment, SudokuTask};
-use sheaf_tasks::sudoku::model::SudokuModel;
-use sheaf_tasks::sudoku::weights::{self, SudokuWeights};
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::evaluate::SolveOptions;
+use sheaf_learn::task::{Loaded, Task as _};
+use sheaf_tasks::sudoku::data::SudokuSet;
+use sheaf_tasks::sudoku::generate::{Kind, generate};
+use sheaf_tasks::sudoku::metrics::score;
+use sheaf_tasks::sudoku::rounds::Reading;
+use sheaf_tasks::sudoku::task::{
+    self, Sudoku, SudokuConfig, SudokuExperiment, SudokuModel, SudokuWeights, evaluate,
+};
+use sheaf_tasks::sudoku::views::{SLOTS, VIEWS};
+use sheaf_tasks::sudoku::{CLASSES, csv};
 
-use super::{AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload};
-use crate::args::BenchKind;
+use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
 use crate::report::Report;
 
-/// The task.
-#[derive(Debug)]
-pub struct Sudoku;
+/// Rows of a board, the only size there is.
+const SIZE: usize = 9;
 
-impl Task for Sudoku {
-    fn name(&self) -> &'static str {
-        "sudoku"
+impl Learned for Sudoku {
+    const BUILTIN: &'static [u8] = task::BUILTIN;
+    const SIZES: &'static [usize] = &[SIZE];
+
+    type Solve = solve::SolveArgs;
+    type Draw = data::DataArgs;
+    type Options = eval::Options;
+
+    fn read(path: &Path) -> Result<SudokuSet> {
+        Ok(csv::read(path, false)?.set)
     }
 
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(weights::BUILTIN)
+    fn evaluate_file(weights: &SudokuWeights, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        eval::evaluate_file(weights, request, report)
     }
 
-    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-        let experiment: SudokuExperiment = strict::parse(place, text, overrides)?;
-        let config = strict::to_toml(&experiment)?;
-        let options = experiment.train.options()?;
-        let seed = experiment.train.seed;
-        Ok(Prepared { model: Box::new(SudokuTask::new(experiment)?), config, options, seed })
+    fn output_shape(_config: &SudokuConfig) -> Vec<usize> {
+        vec![SLOTS, CLASSES]
     }
 
-    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
-        let experiment: SudokuExperiment = strict::parse(place, text, overrides)?;
-        Ok((strict::to_toml(&experiment)?, SudokuModel::new(experiment.model)?.layout().clone()))
+    fn traced(
+        _weights: &SudokuWeights,
+        set: &SudokuSet,
+        index: usize,
+        outputs: &[f32],
+        trace: &mut TraceArrays,
+    ) -> Result<()> {
+        let (puzzle, solution) = (&set.puzzles[index], &set.solutions[index]);
+        let boards: Vec<_> =
+            outputs.chunks_exact(VIEWS * CLASSES).map(|o| Reading::of(o).predicted).collect();
+        let predicted = boards.last().copied().unwrap_or(*puzzle);
+        let score = score(puzzle, solution, &predicted);
+        trace.report.solved(score.solved).value("valid", score.valid);
+        for (name, board) in [("puzzle", puzzle), ("solution", solution), ("predicted", &predicted)] {
+            trace.bytes.push((name, vec![SIZE, SIZE], board.to_vec()));
+        }
+        trace.bytes.push(("boards", vec![boards.len(), SIZE, SIZE], boards.as_flattened().to_vec()));
+        Ok(())
     }
 
-    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest) -> Result<Report> {
-        request.no_pictures("sudoku")?;
-        eval::evaluate_file(&SudokuWeights::load(weights)?, request)
+    fn bench_set(_config: &SudokuConfig, size: usize, count: usize) -> Result<SudokuSet> {
+        check_size(size)?;
+        Ok(generate(Kind::Mixed, BENCH_SEED, count))
     }
 
-    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
-        eval::trace(&SudokuWeights::load(weights)?, request)
+    fn bench_data(experiment: &mut SudokuExperiment, size: usize) -> Result<Loaded<SudokuSet>> {
+        check_size(size)?;
+        let (data, batch) = (&mut experiment.data, experiment.train.batch);
+        data.source = "generate".into();
+        (data.count, data.test_count) = ((2 * batch).max(256), 1);
+        data.symmetries &= batch.is_multiple_of(8);
+        Self::load(experiment)
     }
 
-    fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel> {
-        let experiment: SudokuExperiment = strict::read_or_default(experiment)?;
-        let config = strict::to_toml(&experiment)?;
-        let model = SudokuModel::new(experiment.model)?;
-        AuthorsModel::new(model.layout(), config, |ours| model.authors_name(ours))
+    fn answer(
+        config: &SudokuConfig,
+        model: &SudokuModel,
+        params: &[f32],
+        set: &SudokuSet,
+        options: &SolveOptions,
+    ) -> Result<()> {
+        evaluate(config, model, params, set, options, 1, &|_| {}).map(drop)
     }
+}
 
-    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
-        bench::workload(kind, request)
+fn check_size(size: usize) -> Result<()> {
+    if size == SIZE {
+        return Ok(());
     }
-
-    fn scaling_sizes(&self) -> &'static [usize] {
-        &[9]
-    }
+    Err(Error::new(ErrorKind::Unsupported, "--size", "9, the only size of a Sudoku", size))
 }

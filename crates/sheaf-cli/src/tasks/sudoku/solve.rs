@@ -1,31 +1,24 @@
 //! `sheaf solve sudoku`: a puzzle typed, read or drawn at random, solved by 27 agents that each see nine cells of it.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::model::evaluate::Moment;
 use sheaf_tasks::sudoku::csv;
-use sheaf_tasks::sudoku::evaluate::{Settling, settled_after};
-use sheaf_tasks::sudoku::experiment::SudokuExperiment;
 use sheaf_tasks::sudoku::generate::{Kind, draw};
-use sheaf_tasks::sudoku::model::{SudokuModel, SudokuTrace};
-use sheaf_tasks::sudoku::rounds::Reading;
+use sheaf_tasks::sudoku::rounds::{Reading, in_rounds};
+use sheaf_tasks::sudoku::task::{BoardReader, Boards, Sudoku, SudokuWeights, board};
 use sheaf_tasks::sudoku::text::{self, Puzzle};
-use sheaf_tasks::sudoku::views::VIEWS;
-use sheaf_tasks::sudoku::weights::SudokuWeights;
-use sheaf_tasks::sudoku::{CLASSES, Grid};
 
 use super::story::Story;
 use crate::args::positive;
-use crate::commands::check_out;
+use crate::commands::{Ending, Job};
 use crate::draw::{export, sudoku};
-use crate::progress::Waiting;
-use crate::report::Report;
-use crate::tasks::{Source, fresh_seed};
+use crate::tasks::fresh_seed;
+use crate::tasks::verbs::Arguments;
+use crate::tasks::watch::{Plan, WatchArgs, read_input};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +34,7 @@ A puzzle, `.` or 0 for a blank:
   53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
 In a file it may stand in nine lines, with frames of | + - between.";
 
-/// What can be typed.
+/// Fill in a Sudoku
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -63,42 +56,22 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Run exactly so many iterations in each round instead of stopping when the agents have settled on a complete board
-    #[arg(long, value_name = "K", value_parser = positive)]
-    pub iterations: Option<usize>,
-    /// Rounds of negotiation, at most; the experiment's number if not given. After each the agents commit to the cells
-    /// they are surest of
+    /// Rounds of solving, at most; the experiment's number if not given. After each the agents commit to the cells they
+    /// are surest of
     #[arg(long, value_name = "R", value_parser = positive)]
     pub rounds: Option<usize>,
-    /// Show the board filling in, iteration by iteration
-    #[arg(long)]
-    pub animate: bool,
-    /// Also write a picture (.png), an animation (.gif) or vectors (.svg, moving with --animate)
-    #[arg(long, value_name = "FILE.png|.gif|.svg")]
-    pub out: Option<PathBuf>,
-    /// Weights to use
-    #[arg(long, value_name = "FILE|builtin:sudoku", default_value = "builtin:sudoku")]
-    pub weights: String,
+    /// Options of every task.
+    #[command(flatten)]
+    pub watch: WatchArgs,
 }
 
 /// A puzzle to solve.
 #[derive(Debug)]
-pub struct Solve {
+struct Solve {
     from: From,
     index: Option<usize>,
-    iterations: Option<usize>,
     rounds: Option<usize>,
-    animate: bool,
-    out: Option<PathBuf>,
-    weights: Source,
-}
-
-/// All rounds, one after the other.
-struct Negotiated {
-    trace: SudokuTrace<f32>,
-    rounds: usize,
-    /// Whether every round came to rest; where nobody said how long it takes, on a complete board.
-    settled: bool,
+    plan: Plan,
 }
 
 #[derive(Debug)]
@@ -106,132 +79,84 @@ enum From {
     Fresh { kind: Kind, seed: u64 },
     Typed(String),
     File(PathBuf),
-    StandardInput,
 }
 
-impl Solve {
-    /// Checks what was typed; with `json` nothing moves on the screen.
-    pub fn check(args: SolveArgs, json: bool) -> Result<Self> {
-        let from = match args.puzzle {
-            Some(text) if text == "-" => From::StandardInput,
+impl Arguments for SolveArgs {
+    fn check(self, json: bool) -> Result<Box<dyn Job>> {
+        let from = match self.puzzle {
             Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
                 text::parse(&text, "puzzle")?;
                 From::Typed(text)
             }
             Some(path) => From::File(path.into()),
-            None => From::Fresh { kind: args.kind.parse()?, seed: args.seed.unwrap_or_else(fresh_seed) },
+            None => From::Fresh { kind: self.kind.parse()?, seed: self.seed.unwrap_or_else(fresh_seed) },
         };
-        if let Some(out) = &args.out {
-            export::check_name(out)?;
-            check_out(out)?;
-        }
-        Ok(Self {
-            from,
-            index: args.index,
-            iterations: args.iterations,
-            rounds: args.rounds,
-            animate: args.animate && !json,
-            out: args.out,
-            weights: Source::parse(&args.weights)?,
-        })
+        let plan = self.watch.check::<Sudoku>(json, export::check_name)?;
+        Ok(Box::new(Solve { from, index: self.index, rounds: self.rounds, plan }))
     }
+}
 
+impl Job for Solve {
     /// Reads or draws the puzzle, solves it, draws the boards.
-    pub fn run(&self) -> Result<Report> {
-        let SudokuWeights { experiment, model, params } = SudokuWeights::load(&self.weights.open()?)?;
+    fn run(&self) -> Result<Ending> {
+        let weights: SudokuWeights = self.plan.load()?;
         let (title, puzzle) = self.puzzle()?;
-        let waiting = Waiting::new("solving");
-        let start = Instant::now();
-        let Negotiated { trace, rounds, settled } =
-            self.negotiate(&experiment, &model, &params, puzzle.givens);
-        let seconds = start.elapsed().as_secs_f64();
-        drop(waiting);
-        let iterations = trace.boards.len();
-        let story = Story {
-            title,
-            puzzle: &puzzle,
-            trace: &trace,
-            iterations,
-            rounds,
-            asked: self.iterations.is_some(),
-            settled,
-        };
-        if let Some(out) = &self.out {
-            let still = out.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) && !self.animate;
-            let first = if still { iterations - 1 } else { 0 };
-            sudoku::write(out, &puzzle.givens, &trace.boards[first..iterations])?;
+        let story = self.solve(&weights, title, puzzle)?;
+        if let Some(out) = &self.plan.out {
+            let first = self.plan.first_frame(story.boards.len());
+            sudoku::write(out, &story.puzzle.givens, &story.boards[first..])?;
         }
-        if self.animate {
+        if self.plan.animate {
             story.play()?;
         }
-        let mut report = story.report(seconds);
+        let mut report = story.report(&self.plan);
         if let From::Fresh { seed, kind } = self.from {
             report.value("seed", seed).value("kind", kind.name());
         }
-        if let Some(out) = &self.out {
-            report.written(out);
-        }
-        Ok(report)
+        Ok(report.into())
     }
+}
 
+impl Solve {
     /// Rounds until the board is complete or none is left.
-    fn negotiate(
-        &self,
-        experiment: &SudokuExperiment,
-        model: &SudokuModel,
-        params: &[f32],
-        mut board: Grid,
-    ) -> Negotiated {
-        let limit = self.iterations.unwrap_or(experiment.iterations.eval);
-        let mut all = Negotiated { trace: SudokuTrace::default(), rounds: 0, settled: true };
-        for left in (0..self.rounds.unwrap_or(experiment.iterations.rounds)).rev() {
-            let mut trace = model.trace(params, &board, limit);
-            let settled = settled_after(&trace.z, model.state_len(), Settling::default());
-            let read = |k: usize| Reading::of(&trace.logits[(k - 1) * VIEWS * CLASSES..][..VIEWS * CLASSES]);
-            // Who has settled on a board that is not complete may still move, if slowly.
-            let done = settled.filter(|&k| self.iterations.is_none() && read(k).completes(&board));
-            let end = done.unwrap_or(limit);
-            let reading = read(end);
-            trace.truncate(end);
-            all.trace.append(trace);
-            all.rounds += 1;
-            all.settled &= if self.iterations.is_some() { settled.is_some() } else { done.is_some() };
-            if reading.completes(&board) {
-                break;
-            }
-            if left > 0 {
-                reading.commit(&mut board, left);
-            }
-        }
-        all
+    fn solve(&self, weights: &SudokuWeights, title: String, puzzle: Puzzle) -> Result<Story> {
+        let iterations = &weights.experiment.iterations;
+        let rounds = self.rounds.unwrap_or(iterations.rounds);
+        let board = board(&weights.experiment.model)?;
+        let givens = [puzzle.givens];
+        let mut story = Story::new(title, puzzle);
+        let answers = in_rounds(&givens, rounds, &|_| {}, |puzzles, _| {
+            let (samples, reader) = (Boards { puzzles, solutions: &[] }, BoardReader(puzzles));
+            let mut see = |moment: &Moment<'_>| {
+                story.boards.extend(moment.outputs.map(|outputs| Reading::of(outputs).predicted));
+            };
+            let solve =
+                self.plan.watch(weights, &board, &samples, &reader, iterations.eval, true, &mut see)?;
+            Ok(vec![story.round(solve)])
+        })?;
+        story.rounds = answers[0].rounds;
+        Ok(story)
     }
 
     /// The puzzle and what to call it.
     fn puzzle(&self) -> Result<(String, Puzzle)> {
-        let (title, text) = match &self.from {
+        match &self.from {
             From::Fresh { kind, seed } => {
                 let drawn = draw(*kind, *seed, 0);
                 let title = format!("a fresh one (--kind {} --seed {seed})", kind.name());
                 let puzzle = text::check(drawn.puzzle, &title)?;
-                return Ok((title, puzzle));
+                Ok((title, puzzle))
             }
             From::Typed(text) => {
                 let puzzle = text::check(text::parse(text, "puzzle")?, "puzzle")?;
-                return Ok(("as typed".into(), puzzle));
+                Ok(("as typed".into(), puzzle))
             }
             From::File(path) => {
-                let read = std::fs::read(path)
-                    .map_err(|e| io_error(path, "a readable file, or a puzzle of 81 cells", &e))?;
-                (path.display().to_string(), utf8(read, &path.display().to_string())?)
+                let (title, bytes) = read_input(path, "a readable file, or a puzzle of 81 cells")?;
+                let text = utf8(bytes, &title)?;
+                self.choose(title, &text)
             }
-            From::StandardInput => {
-                let (title, mut read) = ("standard input", Vec::new());
-                let told = std::io::stdin().lock().read_to_end(&mut read);
-                told.map_err(|e| io_error(Path::new(title), "a puzzle that can be read", &e))?;
-                (title.to_string(), utf8(read, title)?)
-            }
-        };
-        self.choose(title, &text)
+        }
     }
 
     /// The board a text shows, or one of its lines.

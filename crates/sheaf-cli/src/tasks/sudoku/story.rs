@@ -1,66 +1,63 @@
 //! How a puzzle was solved: boards to look at and a report to read.
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
-use serde_json::json;
 use sheaf_admm::Result;
+use sheaf_learn::model::evaluate::{Distances, Solved};
 use sheaf_tasks::sudoku::data::blanks;
 use sheaf_tasks::sudoku::metrics::{Score, score};
-use sheaf_tasks::sudoku::model::SudokuTrace;
+use sheaf_tasks::sudoku::rounds::Reading;
 use sheaf_tasks::sudoku::text::Puzzle;
 use sheaf_tasks::sudoku::{CELLS, Grid, UNITS};
 
-use crate::draw::maze_terminal::rewind;
 use crate::draw::sudoku::{Mark, marks, terminal};
-use crate::report::{self, Report, duration, rounded, sparkline};
+use crate::report::{Report, rounded};
+use crate::tasks::watch::{self, Plan, Solve};
 
 /// Boards printed besides the puzzle.
 const SHOWN: usize = 5;
 
 /// What there is to tell.
-pub(super) struct Story<'a> {
-    pub title: String,
-    pub puzzle: &'a Puzzle,
-    pub trace: &'a SudokuTrace<f32>,
-    /// How many iterations count; at least one.
-    pub iterations: usize,
+pub(super) struct Story {
+    title: String,
+    pub puzzle: Puzzle,
+    /// The board after every iteration of every round.
+    pub boards: Vec<Grid>,
     /// Rounds they were run in.
     pub rounds: usize,
-    /// Whether somebody asked for so many.
-    pub asked: bool,
-    pub settled: bool,
+    distances: Vec<Distances>,
+    /// Whether every round settled.
+    settled: bool,
+    seconds: f64,
 }
 
-impl Story<'_> {
-    fn boards(&self) -> &[Grid] {
-        &self.trace.boards[..self.iterations]
+impl Story {
+    pub(super) fn new(title: String, puzzle: Puzzle) -> Self {
+        let (boards, distances) = (Vec::new(), Vec::new());
+        Self { title, puzzle, boards, rounds: 0, distances, settled: true, seconds: 0.0 }
+    }
+
+    /// Adds a round; its answer.
+    pub(super) fn round(&mut self, mut solve: Solve<Reading>) -> Solved<Reading> {
+        self.distances.append(&mut solve.distances);
+        self.settled &= solve.watched.settled;
+        self.seconds += solve.seconds;
+        let watched = solve.watched;
+        Solved { answer: watched.answer, iterations: watched.iterations, first_right: None }
     }
 
     fn answer(&self) -> &Grid {
-        &self.trace.boards[self.iterations - 1]
+        self.boards.last().unwrap_or(&self.puzzle.givens)
     }
 
-    /// Shows the boards one over the other, in about six seconds.
+    /// Shows the boards one over the other.
     pub(super) fn play(&self) -> Result<()> {
-        let fits = columns_and_rows().is_some_and(|(c, r)| c >= terminal::WIDTH && r > terminal::HEIGHT);
-        if !std::io::stdout().is_terminal() || !fits {
-            eprintln!("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
-            return Ok(());
-        }
-        let step = Duration::from_millis((6000 / self.iterations).clamp(30, 400) as u64);
-        for (k, board) in self.boards().iter().enumerate() {
-            let frame = [(format!("iteration {}", k + 1), *board)];
-            let colours = terminal::coloured();
-            report::print(&terminal::render(&self.puzzle.givens, &frame, colours, terminal::WIDTH))?;
-            std::thread::sleep(step);
-            report::print(&rewind(terminal::HEIGHT))?;
-        }
-        report::print("\x1b[J")
+        watch::play(self.boards.len(), terminal::WIDTH, terminal::HEIGHT, |k| {
+            let frame = [(format!("iteration {}", k + 1), self.boards[k])];
+            Ok(terminal::render(&self.puzzle.givens, &frame, terminal::coloured(), terminal::WIDTH))
+        })
     }
 
-    pub(super) fn report(&self, seconds: f64) -> Report {
-        let (puzzle, k) = (self.puzzle, self.iterations);
+    pub(super) fn report(&self, plan: &Plan) -> Report {
+        let (puzzle, k) = (&self.puzzle, self.boards.len());
         let score = score(&puzzle.givens, &puzzle.solution, self.answer());
         let unique = puzzle.other.is_none();
         let solved = unique && score.solved;
@@ -76,36 +73,24 @@ impl Story<'_> {
         report.value("blank_accuracy", part(score.right_blanks, score.blanks));
         report.value("blanks", score.blanks);
         report.add("agents", "agents", UNITS, "27: rows, columns and boxes; each sees its nine cells");
-        report.add("iterations", "iterations", k, self.ended()).value("settled", self.settled);
+        let text = match self.rounds {
+            1 => plan.ended(k, self.settled),
+            rounds => format!("{k} in {rounds} rounds"),
+        };
+        report.add("iterations", "iterations", k, text).value("settled", self.settled);
         report.value("rounds", self.rounds);
-        let violated: Vec<usize> = self.boards().iter().map(|b| violated(&puzzle.givens, b)).collect();
-        let (primal, dual) = (self.curve(&self.trace.primal), self.curve(&self.trace.dual));
-        let consistency = &self.trace.consistency[..k];
-        let last = (primal[k - 1], dual[k - 1], consistency[k - 1]);
-        let text = format!("primal {:.4}, dual {:.4}, consistency {:.4}", last.0, last.1, last.2);
-        report.add("primal", "residuals", rounded(last.0.into(), 7), text);
-        report.value("dual", rounded(last.1.into(), 7)).value("consistency", rounded(last.2.into(), 7));
-        report.line("", format!("primal {}", sparkline(&primal, 48)));
-        report.line("", format!("dual   {}", sparkline(&dual, 48)));
+        let violated: Vec<usize> = self.boards.iter().map(|b| violated(&puzzle.givens, b)).collect();
         report.value("violated", violated);
-        report.value("residuals", json!({ "primal": primal, "dual": dual, "consistency": consistency }));
-        report.line("time", duration(seconds)).value("seconds", rounded(seconds, 6));
-        report.value("samples_per_s", rounded(1.0 / seconds, 3));
-        report.value("peak_rss_mb", report::peak_rss_mb().map(|mb| rounded(mb, 1)));
-        let notes: Vec<String> = self.notes();
-        for note in &notes {
-            report.line("note", note);
-        }
-        report.value("notes", notes);
+        plan.finish(&mut report, &self.distances, self.seconds, self.notes());
         report
     }
 
     /// The puzzle and how it fills in.
     fn strip(&self) -> String {
         let mut boards = vec![("puzzle".to_string(), self.puzzle.givens)];
-        let chosen = chosen(self.boards(), SHOWN);
-        boards.extend(chosen.into_iter().map(|k| (format!("iteration {}", k + 1), self.trace.boards[k])));
-        let columns = columns_and_rows().map_or(80, |(columns, _)| columns);
+        let chosen = chosen(&self.boards, SHOWN);
+        boards.extend(chosen.into_iter().map(|k| (format!("iteration {}", k + 1), self.boards[k])));
+        let columns = watch::terminal().map_or(80, |(columns, _)| columns);
         terminal::render(&self.puzzle.givens, &boards, terminal::coloured(), columns)
     }
 
@@ -128,18 +113,6 @@ impl Story<'_> {
         }
     }
 
-    fn ended(&self) -> String {
-        let k = self.iterations;
-        if self.rounds > 1 {
-            return format!("{k} in {} rounds", self.rounds);
-        }
-        match (self.asked, self.settled) {
-            (true, _) => format!("{k}, as asked"),
-            (false, true) => format!("{k}, then settled"),
-            (false, false) => format!("{k}, the limit"),
-        }
-    }
-
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(other) = &self.puzzle.other {
@@ -151,12 +124,6 @@ impl Story<'_> {
             ));
         }
         notes
-    }
-
-    /// Root mean squares over the agents, iteration by iteration.
-    fn curve(&self, values: &[f32]) -> Vec<f32> {
-        let rms = |agents: &[f32]| (agents.iter().map(|v| v * v).sum::<f32>() / agents.len() as f32).sqrt();
-        values.chunks_exact(UNITS).take(self.iterations).map(rms).collect()
     }
 }
 
@@ -175,11 +142,6 @@ fn chosen(boards: &[Grid], most: usize) -> Vec<usize> {
     let changes: Vec<usize> = (0..boards.len()).filter(changed).collect();
     let n = changes.len().min(most);
     (0..n).map(|i| changes[i * (changes.len() - 1) / (n - 1).max(1)]).collect()
-}
-
-/// Columns and rows of the terminal, if there is one.
-fn columns_and_rows() -> Option<(usize, usize)> {
-    terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
 }
 
 #[cfg(test)]

@@ -134,6 +134,10 @@ impl Trainable for CnnTask {
         let told = evaluate_with(&mut CnnClassifier::new(&self.model, params), &test, &options, &|_| {})?;
         Ok(vec![("accuracy".to_string(), told.accuracy())])
     }
+
+    fn present_config(&self, place: &str, config: &str) -> Result<String> {
+        strict::to_toml(&strict::parse::<CnnExperiment>(place, config, &[])?)
+    }
 }
 
 /// The weights that ship: a file as `sheaf train` writes it, in half precision.
@@ -154,6 +158,7 @@ impl CnnWeights {
     /// The network in a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
         let experiment: CnnExperiment = strict::of_weights(file, "mnist-cnn")?;
+        experiment.check()?;
         let model = CnnModel::new(experiment.model.clone())?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })

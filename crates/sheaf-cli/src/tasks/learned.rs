@@ -1,0 +1,192 @@
+//! A learned model of agents, as the commands see it: written once for all tasks.
+
+use std::marker::PhantomData;
+use std::path::Path;
+
+use clap::{Args, Command};
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::strict;
+use sheaf_learn::model::evaluate::{Single, SolveOptions};
+use sheaf_learn::params::ParamLayout;
+use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
+use sheaf_learn::train::WeightsFile;
+
+use super::verbs::{Arguments, EvalOptions, TaskOptions, Verb};
+use super::{
+    AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload, bench,
+};
+use crate::args::BenchKind;
+use crate::report::Report;
+
+/// What the commands need of a learned task beside its declaration.
+pub trait Learned: task::Task {
+    /// The weights that ship with the program.
+    const BUILTIN: &'static [u8];
+    /// Sizes that `bench scaling` goes through; the first is the usual one.
+    const SIZES: &'static [usize];
+    /// Whether `bench` solves with the built-in weights unless an experiment is given. Other tasks are measured with
+    /// initial parameters: their time does not depend on what was learned.
+    const BENCH_BUILTIN: bool = false;
+
+    /// Arguments of `sheaf solve`.
+    type Solve: Arguments;
+    /// Arguments of `sheaf data`.
+    type Draw: Arguments;
+    /// Options of `sheaf eval` beside the common ones.
+    type Options: EvalOptions;
+
+    /// Reads samples as `sheaf data` writes them.
+    fn read(path: &Path) -> Result<Self::Set>;
+
+    /// Adds to the report how well weights solve the samples of a file.
+    fn evaluate_file(weights: &Weights<Self>, request: &EvalRequest, report: &mut Report) -> Result<()>;
+
+    /// Shape of the outputs of one agent.
+    fn output_shape(config: &Self::Config) -> Vec<usize>;
+
+    /// Adds to a trace what the outputs `[iterations, agents, outputs]` mean for sample `index`.
+    fn traced(
+        weights: &Weights<Self>,
+        set: &Self::Set,
+        index: usize,
+        outputs: &[f32],
+        trace: &mut TraceArrays,
+    ) -> Result<()>;
+
+    /// Samples to measure by.
+    fn bench_set(config: &Self::Config, size: usize, count: usize) -> Result<Self::Set>;
+
+    /// Samples to measure training by; the `[data]` section of the experiment is changed accordingly.
+    fn bench_data(experiment: &mut Experiment<Self>, size: usize) -> Result<Loaded<Self::Set>>;
+
+    /// Solves all samples and judges the answers, as `sheaf eval` does, to measure by.
+    fn answer(
+        config: &Self::Config,
+        model: &ModelOf<Self>,
+        params: &[f32],
+        set: &Self::Set,
+        options: &SolveOptions,
+    ) -> Result<()>;
+}
+
+/// The task of a learned model.
+#[derive(Debug)]
+pub struct Agents<K>(PhantomData<fn() -> K>);
+
+impl<K> Agents<K> {
+    /// The only value.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// The experiment `text` with keys changed, checked.
+fn experiment<K: Learned>(place: &str, text: &str, overrides: &[String]) -> Result<Experiment<K>> {
+    let experiment: Experiment<K> = strict::parse(place, text, overrides)?;
+    experiment.check()?;
+    Ok(experiment)
+}
+
+impl<K: Learned> Task for Agents<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn builtin(&self) -> Option<&'static [u8]> {
+        Some(K::BUILTIN)
+    }
+
+    fn solve(&self) -> Option<Verb> {
+        Some(Verb::new::<K::Solve>(K::NAME))
+    }
+
+    fn data(&self) -> Option<Verb> {
+        Some(Verb::new::<K::Draw>(K::NAME))
+    }
+
+    fn eval_options(&self) -> Command {
+        K::Options::augment_args(Command::new(K::NAME))
+    }
+
+    fn check_options(&self, options: &TaskOptions) -> Result<()> {
+        options.of::<K::Options>()?.check()
+    }
+
+    fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
+        let experiment = experiment::<K>(place, text, overrides)?;
+        let config = strict::to_toml(&experiment)?;
+        let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+        Ok(Prepared { model: Box::new(Training::new(experiment)?), config, options, seed })
+    }
+
+    fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)> {
+        let experiment = experiment::<K>(place, text, overrides)?;
+        Ok((strict::to_toml(&experiment)?, K::model(&experiment.model)?.layout().clone()))
+    }
+
+    fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
+        K::evaluate_file(&Weights::load(weights)?, request, report)
+    }
+
+    fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
+        let weights = Weights::<K>::load(weights)?;
+        let (set, index, config) = (K::read(&request.data)?, request.index, &weights.experiment.model);
+        let samples = K::len(&set);
+        if index >= samples {
+            let want = format!("0 to {}, for the {samples} {} of --data", samples - 1, K::SAMPLES);
+            return Err(Error::new(ErrorKind::OutOfRange, "--index", want, index));
+        }
+        let k = request.iterations.unwrap_or(weights.experiment.iterations.eval);
+        let board = K::board(config, &set)?;
+        let single =
+            Single::new(&weights.model, &weights.params, &board.sheaf, &K::samples(&board, &set), index)?;
+        let (trace, outputs) = single.trace(k)?;
+        let (n, d_v) = (board.sheaf.agents(), K::section(config).d_v);
+        let mut arrays = TraceArrays::default();
+        let text = format!("{} {index} of {}", K::SAMPLES.trim_end_matches('s'), request.data.display());
+        arrays.report.value("task", K::NAME).add("index", "sample", index, text);
+        K::traced(&weights, &set, index, &outputs, &mut arrays)?;
+        let report = &mut arrays.report;
+        report.add("agents", "agents", n, n.to_string()).add("iterations", "iterations", k, k.to_string());
+        report.value("d_v", d_v);
+        let logits = [k, n].into_iter().chain(K::output_shape(config)).collect();
+        arrays.floats.extend([
+            ("x", vec![k, n, d_v], trace.x),
+            ("z", vec![k, n, d_v], trace.z),
+            ("u", vec![k, n, d_v], trace.u),
+            ("primal", vec![k, n], trace.primal),
+            ("dual", vec![k, n], trace.dual),
+            ("edge_rms", vec![k], trace.edge_rms.clone()),
+            // The older name, kept for one version.
+            ("consistency", vec![k], trace.edge_rms),
+            ("logits", logits, outputs),
+        ]);
+        Ok(arrays)
+    }
+
+    fn authors_model(&self, path: Option<&Path>) -> Result<AuthorsModel> {
+        let experiment: Experiment<K> = strict::read_or_default(path)?;
+        experiment.check()?;
+        let config = strict::to_toml(&experiment)?;
+        let layout = K::model(&experiment.model)?.layout().clone();
+        let name = |ours: &str| {
+            K::authors_name(ours).ok_or_else(|| {
+                let place = format!("parameter `{ours}`");
+                Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
+                    .hint("choose an experiment with a model as published")
+            })
+        };
+        let names = layout.entries().iter().map(|e| name(&e.name)).collect::<Result<_>>()?;
+        Ok(AuthorsModel { layout, names, config })
+    }
+
+    fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
+        bench::workload::<K>(kind, request)
+    }
+
+    fn sizes(&self) -> &'static [usize] {
+        K::SIZES
+    }
+
+    fn hot_paths(&self) -> &'static [BenchKind] {
+        &[BenchKind::Laplacian, BenchKind::Forward, BenchKind::Reverse]
+    }
+}

@@ -1,0 +1,46 @@
+//! Where weights come from.
+
+use std::path::PathBuf;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::WeightsFile;
+
+use super::{ALL, Task, find};
+
+/// Where weights come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Part of the program.
+    Builtin(&'static dyn Task, &'static [u8]),
+    /// A file.
+    File(PathBuf),
+}
+
+impl Source {
+    /// `builtin:TASK` or a path.
+    pub fn parse(text: &str) -> Result<Self> {
+        let Some(name) = text.strip_prefix("builtin:") else { return Ok(Self::File(text.into())) };
+        let shipped = || ALL.into_iter().filter_map(|task| Some((task, task.builtin()?)));
+        let found = shipped().find(|(task, _)| task.name() == name);
+        found.map(|(task, bytes)| Self::Builtin(task, bytes)).ok_or_else(|| {
+            let known: Vec<String> = shipped().map(|(task, _)| format!("builtin:{}", task.name())).collect();
+            Error::new(ErrorKind::Unsupported, "built-in weights", known.join(" or "), text)
+                .hint("weights in a file are named by its path")
+        })
+    }
+
+    /// Reads the weights.
+    pub fn open(&self) -> Result<WeightsFile> {
+        match self {
+            Self::Builtin(task, bytes) => WeightsFile::parse(&format!("builtin:{}", task.name()), *bytes),
+            Self::File(path) => WeightsFile::read(path),
+        }
+    }
+
+    /// Reads the weights and finds their task.
+    pub fn open_with_task(&self) -> Result<(WeightsFile, &'static dyn Task)> {
+        let weights = self.open()?;
+        let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
+        Ok((weights, task))
+    }
+}

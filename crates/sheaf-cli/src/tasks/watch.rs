@@ -1,0 +1,197 @@
+//! What `sheaf solve` does for every task: its common options, the iterations one by one, the residuals, an animation.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+use sheaf_admm::Result;
+use sheaf_learn::model::Samples;
+use sheaf_learn::model::evaluate::{Distances, Moment, Reader, Single, SolveOptions, WatchOptions, Watched};
+use sheaf_learn::model::settle::Settling;
+use sheaf_learn::task::{BoardOf, Weights};
+use sheaf_learn::train::file::io_error;
+
+use super::{Learned, Source};
+use crate::args::positive;
+use crate::commands::check_out;
+use crate::draw::maze_terminal::rewind;
+use crate::progress::{Bar, say};
+use crate::report::{self, Report, duration, rounded, sparkline};
+
+/// Options of every `sheaf solve`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Run exactly so many iterations (in each round) instead of stopping when the agents have settled
+    #[arg(long, value_name = "K", value_parser = positive)]
+    pub iterations: Option<usize>,
+    /// Show the answer forming, iteration by iteration
+    #[arg(long)]
+    pub animate: bool,
+    /// Also write a picture (.png), an animation (.gif) or, of mazes and boards, vectors (.svg, moving with --animate)
+    #[arg(long, value_name = "FILE.png|.gif|.svg")]
+    pub out: Option<PathBuf>,
+    /// Weights to use; the built-in ones if not given
+    #[arg(long, value_name = "FILE|builtin:TASK")]
+    pub weights: Option<String>,
+}
+
+/// The common options, checked.
+#[derive(Debug)]
+pub struct Plan {
+    /// Exactly so many iterations.
+    pub iterations: Option<usize>,
+    /// Show an animation.
+    pub animate: bool,
+    /// The picture to write.
+    pub out: Option<PathBuf>,
+    weights: Source,
+}
+
+impl WatchArgs {
+    /// Checks the options; `check_name` refuses kinds of pictures that the task cannot write. With `json` nothing moves
+    /// on the screen.
+    pub fn check<K: Learned>(self, json: bool, check_name: fn(&Path) -> Result<()>) -> Result<Plan> {
+        if let Some(out) = &self.out {
+            check_name(out)?;
+            check_out(out)?;
+        }
+        let weights = self.weights.unwrap_or_else(|| format!("builtin:{}", K::NAME));
+        let weights = Source::parse(&weights)?;
+        Ok(Plan { iterations: self.iterations, animate: self.animate && !json, out: self.out, weights })
+    }
+}
+
+/// A watched solve.
+#[derive(Debug)]
+pub struct Solve<A> {
+    /// How it ended.
+    pub watched: Watched<A>,
+    /// Distances after every iteration.
+    pub distances: Vec<Distances>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Plan {
+    /// The weights.
+    pub fn load<K: Learned>(&self) -> Result<Weights<K>> {
+        Weights::load(&self.weights.open()?)
+    }
+
+    /// Whether every iteration is drawn.
+    pub fn moves(&self) -> bool {
+        self.animate || self.ends_in("gif")
+    }
+
+    /// Of `frames` frames, the first that is written: SVG files hold one frame unless an animation is asked for.
+    pub fn first_frame(&self, frames: usize) -> usize {
+        if self.ends_in("svg") && !self.animate { frames.saturating_sub(1) } else { 0 }
+    }
+
+    fn ends_in(&self, ending: &str) -> bool {
+        let of = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
+        self.out.as_ref().is_some_and(of)
+    }
+
+    /// Solves sample 0 of `samples`, by default until it has settled but for at most `limit` iterations. `every` decodes
+    /// after each iteration.
+    pub fn watch<K: Learned, R: Reader>(
+        &self,
+        weights: &Weights<K>,
+        board: &BoardOf<K>,
+        samples: &dyn Samples,
+        reader: &R,
+        limit: usize,
+        every: bool,
+        see: &mut dyn FnMut(&Moment<'_>),
+    ) -> Result<Solve<R::Answer>> {
+        let solve = SolveOptions {
+            settling: self.iterations.is_none().then(Settling::default),
+            ..SolveOptions::fixed(self.iterations.unwrap_or(limit))
+        };
+        let bar = Bar::new("solving", solve.iterations as u64);
+        let (start, mut distances) = (Instant::now(), Vec::new());
+        let single = Single::new(&weights.model, &weights.params, &board.sheaf, samples, 0)?;
+        let watched = single.watch(reader, 0, &WatchOptions { solve, every }, &mut |moment| {
+            distances.push(moment.distances);
+            bar.add(1);
+            see(moment);
+        })?;
+        Ok(Solve { watched, distances, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// How the iterations ended.
+    pub fn ended(&self, iterations: usize, settled: bool) -> String {
+        match (self.iterations.is_some(), settled) {
+            (true, _) => format!("{iterations}, as asked"),
+            (false, true) => format!("{iterations}, then settled"),
+            (false, false) => format!("{iterations}, the limit; not settled"),
+        }
+    }
+
+    /// Adds residuals, time, memory, notes and the file that was written.
+    pub fn finish(&self, report: &mut Report, distances: &[Distances], seconds: f64, notes: Vec<String>) {
+        let curve = |of: fn(&Distances) -> f32| distances.iter().map(of).collect::<Vec<f32>>();
+        let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
+        let last = distances.last().copied().unwrap_or_default();
+        let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
+        report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
+        report.line("", format!("primal {}", sparkline(&primal, 48)));
+        report.line("", format!("dual   {}", sparkline(&dual, 48)));
+        let edge_rms = rounded(last.edge_rms.into(), 7);
+        // `consistency` is the older name of `edge_rms`, kept for one version.
+        report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
+        report.value("consistency", edge_rms);
+        let all = json!({ "primal": primal, "dual": dual, "edge_rms": edges, "consistency": edges });
+        report.value("residuals", all);
+        report.add("seconds", "time", rounded(seconds, 6), duration(seconds));
+        report.value("samples_per_s", rounded(1.0 / seconds.max(1e-9), 3)).memory();
+        for note in &notes {
+            report.line("note", note);
+        }
+        report.value("notes", notes);
+        if let Some(out) = &self.out {
+            report.written(out);
+        }
+    }
+}
+
+/// Shows drawings of `lines` lines one over the other, in about six seconds; the space is left for the report.
+pub fn play(
+    frames: usize,
+    columns: usize,
+    lines: usize,
+    draw: impl Fn(usize) -> Result<String>,
+) -> Result<()> {
+    let fits = terminal().is_some_and(|(width, height)| columns <= width && lines < height);
+    if !std::io::stdout().is_terminal() || !fits {
+        say("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
+        return Ok(());
+    }
+    let step = Duration::from_millis((6000 / frames.max(1)).clamp(30, 400) as u64);
+    for frame in 0..frames {
+        report::print(&draw(frame)?)?;
+        std::thread::sleep(step);
+        report::print(&rewind(lines))?;
+    }
+    // What is left of the last caption would stand below the final drawing.
+    report::print("\x1b[J")
+}
+
+/// Columns and rows of the terminal, if there is one.
+pub fn terminal() -> Option<(usize, usize)> {
+    terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
+}
+
+/// The bytes of a file, or of standard input for `-`, and what to call them. `want` is what is expected there.
+pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
+    if path == Path::new("-") {
+        let (title, mut bytes) = ("standard input", Vec::new());
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        return read.map(|_| (title.into(), bytes)).map_err(|e| io_error(Path::new(title), want, &e));
+    }
+    let bytes = std::fs::read(path).map_err(|e| io_error(path, want, &e))?;
+    Ok((path.display().to_string(), bytes))
+}

@@ -1,0 +1,82 @@
+//! Single solves and their parts on one core, with memory that is kept between calls: what `sheaf bench` measures.
+
+use std::hint::black_box;
+use std::ops::Range;
+
+use sheaf_admm::admm::{Mode, Options};
+use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+
+use super::maps::MapIndex;
+use super::net::{Decoder, Encoder};
+use super::tables::Tables;
+use super::views::{Samples, Views};
+use super::worker::{Setting, Worker};
+use super::{Model, Prepared};
+
+/// Some encoded samples and memory to solve one of them at a time.
+#[derive(Debug)]
+pub struct HotPaths<T: Real, E: Encoder, D: Decoder> {
+    prepared: Prepared<T, D>,
+    views: Views,
+    tables: Tables<T, E, D>,
+    worker: Worker<T, D>,
+    maps: MapIndex<T>,
+}
+
+impl<T: Real, E: Encoder, D: Decoder> Default for HotPaths<T, E, D> {
+    fn default() -> Self {
+        let (prepared, views, maps) = (Prepared::default(), Views::default(), MapIndex::default());
+        Self { prepared, views, tables: Tables::default(), worker: Worker::default(), maps }
+    }
+}
+
+impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
+    /// Encodes some samples together.
+    pub fn encode(
+        &mut self,
+        model: &Model<E, D>,
+        params: &[T],
+        sheaf: &Sheaf,
+        samples: &dyn Samples,
+        range: Range<usize>,
+    ) -> Result<()> {
+        self.prepared.prepare(model, params, sheaf)?;
+        self.views.collect(samples, range, sheaf.agents(), model.encoder.view_len());
+        self.tables.encode(model, params, sheaf, self.views.rows())
+    }
+
+    /// So many applications of the sheaf Laplacian of the first encoded sample.
+    pub fn laplacians(&mut self, model: &Model<E, D>, sheaf: &Sheaf, count: usize) -> Result<()> {
+        let (index, tables) = (&self.views.index()[..sheaf.agents()], &self.tables.maps);
+        model.maps.group(sheaf, &self.prepared.maps, tables, index, &mut self.maps)?;
+        let op = model.maps.op(sheaf, &self.prepared.maps, tables, index, &self.maps)?;
+        let [mut z, mut g] = [(); 2].map(|()| AlignedVec::<T>::zeros(sheaf.state_len()));
+        let [mut y, mut s] = [(); 2].map(|()| AlignedVec::<T>::zeros(sheaf.row_len()));
+        z.iter_mut().enumerate().for_each(|(i, z)| *z = T::from_f64((i % 7) as f64 * 0.1));
+        for _ in 0..count {
+            op.laplacian(black_box(&z), &mut g, &mut y, &mut s)?;
+            black_box(&g);
+        }
+        Ok(())
+    }
+
+    /// So many iterations and the decoder, for encoded sample `i`.
+    pub fn solve(
+        &mut self,
+        model: &Model<E, D>,
+        params: &[T],
+        sheaf: &Sheaf,
+        i: usize,
+        iterations: usize,
+    ) -> Result<()> {
+        let Self { prepared, views, tables, worker, .. } = self;
+        let at = Setting { model, params, sheaf, prepared, tables };
+        let index = &views.index()[i * sheaf.agents()..][..sheaf.agents()];
+        worker.solve(&at, index, &Options::fixed(iterations).x_only(), Mode::Solve, &mut ())?;
+        worker.decode_last(&at, index);
+        black_box(worker.outputs().first());
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! One update of the parameters. The trainer and `sheaf bench train` make the same one.
+
+use super::checkpoint::TrainState;
+use super::clip::{clip_global_norm, global_norm};
+use super::ema::ema_update;
+use super::options::TrainOptions;
+use super::{StepStats, Trainable};
+use sheaf_admm::Result;
+
+/// What an update met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Updated {
+    /// The batch it used.
+    pub batch: u64,
+    /// Loss and number of samples.
+    pub stats: StepStats,
+    /// Length of the gradient before clipping.
+    pub grad_norm: f64,
+    /// The learning rate; `None` where the loss or the gradient was not finite, so that nothing was updated.
+    pub rate: Option<f64>,
+}
+
+impl TrainState {
+    /// Gradient, clipping, AdamW, running average. `grad` is room for the gradient. Where the loss or the gradient is
+    /// not finite, the state stays as it was.
+    pub fn update(
+        &mut self,
+        model: &mut (impl Trainable + ?Sized),
+        options: &TrainOptions,
+        grad: &mut [f32], // [n]
+    ) -> Result<Updated> {
+        let Self { params, ema, adam_m, adam_v, counters } = self;
+        let batch = counters.step + counters.skipped;
+        let stats = model.loss_and_grad(params, counters.seed, batch, grad)?;
+        let grad_norm = match options.clip {
+            Some(max) => clip_global_norm(max, grad),
+            None => global_norm(grad),
+        };
+        if !(stats.loss.is_finite() && grad_norm.is_finite() && stats.bad_sample.is_none()) {
+            return Ok(Updated { batch, stats, grad_norm, rate: None });
+        }
+        let rate = options.schedule.at(counters.step);
+        options.adamw.update(rate, counters.step + 1, grad, params, adam_m, adam_v)?;
+        ema_update(options.ema, params, ema)?;
+        counters.step += 1;
+        counters.samples += stats.samples as u64;
+        counters.window_loss = (f64::from_bits(counters.window_loss) + stats.loss).to_bits();
+        counters.window_steps += 1;
+        Ok(Updated { batch, stats, grad_norm, rate: Some(rate) })
+    }
+}
