@@ -1,4 +1,4 @@
-//! A run of an experiment, as the trainer takes it; and single updates, to measure by.
+//! A run of an experiment, as the trainer takes it; and single updates without files, to measure or to learn by.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -6,7 +6,7 @@ use super::{BoardOf, Epochs, Experiment, Loaded, ModelOf, Task};
 use crate::model::Batch;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
-use crate::train::{AdamW, StepStats, TrainOptions, Trainable, clip_global_norm, ema_update};
+use crate::train::{AdamW, StepStats, TrainOptions, Trainable, clip_global_norm, ema_update, global_norm};
 
 /// Model, data and memory of a run.
 #[derive(Debug)]
@@ -147,16 +147,34 @@ impl<M: Trainable> Update<M> {
         Self { model, options, seed, step: 0, params, ema, grad, adam_m, adam_v }
     }
 
-    /// Makes one update.
-    pub fn step(&mut self) -> Result<()> {
-        self.model.loss_and_grad(&self.params, self.seed, self.step, &mut self.grad)?;
-        if let Some(clip) = self.options.clip {
-            clip_global_norm(clip, &mut self.grad);
+    /// Makes one update. A batch whose loss or gradient is not finite is an error, and changes nothing.
+    pub fn step(&mut self) -> Result<StepStats> {
+        let stats = self.model.loss_and_grad(&self.params, self.seed, self.step, &mut self.grad)?;
+        let norm = match self.options.clip {
+            Some(clip) => clip_global_norm(clip, &mut self.grad),
+            None => global_norm(&self.grad),
+        };
+        if !(stats.loss.is_finite() && norm.is_finite() && stats.bad_sample.is_none()) {
+            let place = format!("update {}", self.step);
+            let got = format!("loss {}, norm of the gradient {norm}", stats.loss);
+            return Err(Error::new(ErrorKind::NotFinite, place, "a finite loss and gradient", got)
+                .hint("lower train.learning_rate or train.clip"));
         }
-        self.step += 1;
         let rate = self.options.schedule.at(self.step);
+        self.step += 1;
         let adamw: &AdamW = &self.options.adamw;
         adamw.update(rate, self.step, &self.grad, &mut self.params, &mut self.adam_m, &mut self.adam_v)?;
-        ema_update(self.options.ema, &self.params, &mut self.ema)
+        ema_update(self.options.ema, &self.params, &mut self.ema)?;
+        Ok(stats)
+    }
+
+    /// The running average of the parameters, which evaluation takes.
+    pub fn average(&self) -> &[f32] {
+        &self.ema
+    }
+
+    /// Metrics of the running average on held-out samples.
+    pub fn evaluate(&mut self) -> Result<Vec<(String, f64)>> {
+        self.model.evaluate(&self.ema)
     }
 }
