@@ -5,9 +5,7 @@ use sheaf_admm::{Real, Result};
 use sheaf_learn::config::TrainSection;
 use sheaf_learn::model::evaluate::{Reader, SolveOptions, solve_all};
 use sheaf_learn::model::nets::{LinearDecoder, ResidualMlp};
-use sheaf_learn::model::{
-    Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
-};
+use sheaf_learn::model::{Iterations, Loss, Model, ModelSection, Samples, Spec, Targets};
 use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{Board, BoardOf, Experiment, Loaded, ModelOf, NoKeys, Task, Training, Update};
 
@@ -70,16 +68,7 @@ impl Task for Sums {
     }
 
     fn model(config: &Config) -> Result<ModelOf<Self>> {
-        let spec = Spec {
-            slots: Connectivity::Four.slots(),
-            slot_names: &[],
-            map_start: MapStart::Orthonormal,
-            lora_start: LoraStart::ZeroB,
-            lora_norm: LoraNorm::Layer,
-            tile: 1,
-            scope: Scope::Chunk,
-            stream: "parameters of sums",
-        };
+        let spec = Spec::new(Connectivity::Four.slots(), "parameters of sums");
         let d_v = config.common.d_v;
         Model::new(
             config.common.clone(),
