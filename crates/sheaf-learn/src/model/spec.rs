@@ -57,3 +57,20 @@ pub struct Spec {
     /// Name of the random stream of the initial parameters.
     pub stream: &'static str,
 }
+
+impl Spec {
+    /// What suits most tasks: one parameter for all base maps, which start orthonormal; a LoRA update that starts at
+    /// B = 0, on features after a LayerNorm; samples one at a time; every chunk of a batch encodes its own views.
+    pub fn new(slots: usize, stream: &'static str) -> Self {
+        Self {
+            slots,
+            slot_names: &[],
+            map_start: MapStart::Orthonormal,
+            lora_start: LoraStart::ZeroB,
+            lora_norm: LoraNorm::Layer,
+            tile: 1,
+            scope: Scope::Chunk,
+            stream,
+        }
+    }
+}

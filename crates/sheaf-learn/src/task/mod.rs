@@ -19,8 +19,8 @@ pub use weights::Weights;
 
 use std::fmt::Debug;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sheaf_admm::Result;
 use sheaf_admm::sheaf::Sheaf;
 
@@ -31,6 +31,10 @@ use crate::rng::Stream;
 pub trait Section: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {}
 
 impl<S: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static> Section for S {}
+
+/// A section without keys, for tasks that need none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoKeys {}
 
 /// The agents of samples of one size.
 #[derive(Clone, Debug)]
@@ -94,8 +98,11 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// What the authors' code calls our parameter `name`; `None` where it has no such parameter.
-    fn authors_name(name: &str) -> Option<String>;
+    /// What the authors' code calls our parameter `name`; `None` where it has no such parameter, as in every task that
+    /// the authors do not have.
+    fn authors_name(_name: &str) -> Option<String> {
+        None
+    }
 
     /// Draws or reads the samples of a run.
     fn load(experiment: &Experiment<Self>) -> Result<Loaded<Self::Set>>;
