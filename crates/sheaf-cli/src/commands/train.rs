@@ -134,7 +134,7 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C raises. Who presses it twice does not want to wait.
+/// A flag that Ctrl-C raises. A second Ctrl-C exits at once.
 fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
