@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 
 pub use crate::commands::BenchKind;
-use crate::commands::{Bench, Eval, Export, Import, Inspect, Job, Trace, Train};
+use crate::commands::{Bench, Export, Job, Train, eval, import, inspect, trace};
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 
@@ -315,11 +315,11 @@ impl Cli {
             Some(Command::Solve { task }) => task.check(json)?,
             Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
-            Some(Command::Eval(args)) => Box::new(Eval::check(args)?),
-            Some(Command::Trace(args)) => Box::new(Trace::check(args)?),
-            Some(Command::Import(args)) => Box::new(Import::check(args)?),
+            Some(Command::Eval(args)) => eval(args)?,
+            Some(Command::Trace(args)) => trace(args)?,
+            Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
-            Some(Command::Inspect { weights }) => Box::new(Inspect::check(&weights)?),
+            Some(Command::Inspect { weights }) => inspect(&weights)?,
             Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
         }))
     }

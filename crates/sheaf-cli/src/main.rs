@@ -1,4 +1,4 @@
-//! `sheaf`: train, evaluate, trace and watch agents that negotiate.
+//! `sheaf`: train, evaluate, trace and watch agents that agree by sheaf ADMM.
 
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What `sheaf` alone shows. It is no mistake to ask.
+/// Plain `sheaf` shows the help and succeeds.
 fn help() -> ExitCode {
     match Cli::command().print_help() {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Failure.into(),

@@ -11,7 +11,7 @@ use sheaf_admm::Result;
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Writes a line to standard error. Who no longer reads there, as in `sheaf train … 2>&1 | head`, does not stop the work.
+/// Writes a line to standard error. A closed standard error, as in `sheaf train … 2>&1 | head`, does not stop the work.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -96,7 +96,7 @@ pub fn timed<T>(
     Ok((result, start.elapsed().as_secs_f64()))
 }
 
-/// A sign of life for work that cannot be counted; it too appears only when the work turns out to be long.
+/// A spinner for work that cannot be counted; it too appears only when the work turns out to be long.
 #[derive(Debug)]
 pub struct Waiting {
     bar: ProgressBar,

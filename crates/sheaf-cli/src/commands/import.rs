@@ -1,12 +1,10 @@
 //! `sheaf import`: parameters under the authors' names become weights under ours.
 
-use std::path::PathBuf;
-
 use safetensors::tensor::Dtype;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::{Precision, TensorFile, WeightsMeta, save_weights};
 
-use super::{Ending, Job, check_out};
+use super::{Job, check_out};
 use crate::args::ImportArgs;
 use crate::report::{Report, count};
 use crate::tasks::{self, AuthorsModel, Task};
@@ -14,29 +12,15 @@ use crate::tasks::{self, AuthorsModel, Task};
 /// What may stand before a name; the first that fits is taken, so the running average goes before the rest.
 const PREFIXES: [&str; 4] = ["ema_params/", "params/", "param/", ""];
 
-/// Parameters to import.
-#[derive(Debug)]
-pub struct Import {
-    task: &'static dyn Task,
-    from: PathBuf,
-    experiment: Option<PathBuf>,
-    out: PathBuf,
-}
-
-impl Import {
-    /// Checks what was typed.
-    pub fn check(args: ImportArgs) -> Result<Self> {
-        check_out(&args.out)?;
-        let task = tasks::find("--task", &args.task)?;
-        Ok(Self { task, from: args.from, experiment: args.experiment, out: args.out })
-    }
-}
-
-impl Job for Import {
-    fn run(&self) -> Result<Ending> {
-        let AuthorsModel { layout, names, config } = self.task.authors_model(self.experiment.as_deref())?;
-        let file = TensorFile::read(&self.from)?;
-        let prefix = self.prefix(&file, &names)?;
+/// Checks what was typed; the job reads the parameters and writes them as weights.
+pub fn import(args: ImportArgs) -> Result<Box<dyn Job>> {
+    let ImportArgs { from, experiment, out, .. } = args;
+    check_out(&out)?;
+    let task = tasks::find("--task", &args.task)?;
+    Ok(Box::new(move || {
+        let AuthorsModel { layout, names, config } = task.authors_model(experiment.as_deref())?;
+        let file = TensorFile::read(&from)?;
+        let prefix = prefix_of(task, &file, &names)?;
         let mut params = Vec::with_capacity(layout.len());
         for (entry, name) in layout.entries().iter().zip(&names) {
             let name = format!("{prefix}{name}");
@@ -51,29 +35,27 @@ impl Job for Import {
             )?);
         }
         // The name alone: where the file lies on this machine means nothing elsewhere.
-        let name = self.from.file_name().unwrap_or_default().to_string_lossy();
+        let name = from.file_name().unwrap_or_default().to_string_lossy();
         let record = serde_json::json!({ "imported_from": name, "prefix": prefix });
-        let about = WeightsMeta { task: self.task.name().into(), config, record: record.to_string() };
-        save_weights(&self.out, &layout, &params, &about, Precision::F32)?;
+        let about = WeightsMeta { task: task.name().into(), config, record: record.to_string() };
+        save_weights(&out, &layout, &params, &about, Precision::F32)?;
         let mut report = Report::new();
-        report.value("task", self.task.name()).value("prefix", prefix);
+        report.value("task", task.name()).value("prefix", prefix);
         let text = format!("{} tensors, {} numbers", names.len(), count(params.len()));
         report.add("parameters", "imported", params.len(), text);
         let shown = if prefix.is_empty() { "none" } else { prefix };
-        report.value("tensors", names.len()).line("prefix", shown).written(&self.out);
-        Ok(report.into())
-    }
+        report.value("tensors", names.len()).line("prefix", shown).written(&out);
+        Ok(report)
+    }))
 }
 
-impl Import {
-    /// What stands before the names in this file.
-    fn prefix(&self, file: &TensorFile, names: &[String]) -> Result<&'static str> {
-        let has = |prefix: &&str| names.iter().any(|name| file.info(&format!("{prefix}{name}")).is_some());
-        PREFIXES.into_iter().find(has).ok_or_else(|| {
-            let want = format!("parameters of the {} model, such as `{}`", self.task.name(), names[0]);
-            let got = file.names().first().map_or("no tensors".into(), |n| format!("`{n}` and others"));
-            Error::new(ErrorKind::Malformed, file.place(), want, got)
-                .hint("names may stand alone or after param/, params/ or ema_params/")
-        })
-    }
+/// What stands before the names in this file.
+fn prefix_of(task: &dyn Task, file: &TensorFile, names: &[String]) -> Result<&'static str> {
+    let has = |prefix: &&str| names.iter().any(|name| file.info(&format!("{prefix}{name}")).is_some());
+    PREFIXES.into_iter().find(has).ok_or_else(|| {
+        let want = format!("parameters of the {} model, such as `{}`", task.name(), names[0]);
+        let got = file.names().first().map_or("no tensors".into(), |n| format!("`{n}` and others"));
+        Error::new(ErrorKind::Malformed, file.place(), want, got)
+            .hint("names may stand alone or after param/, params/ or ema_params/")
+    })
 }

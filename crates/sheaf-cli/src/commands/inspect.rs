@@ -6,31 +6,20 @@ use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::{CheckpointFile, TensorFile};
 
-use super::{Ending, Job};
+use super::Job;
 use crate::report::{Report, count, duration};
 use crate::tasks::Source;
 
-/// Weights to look at.
-#[derive(Debug)]
-pub struct Inspect {
-    source: Source,
-}
-
-impl Inspect {
-    /// Checks what was typed.
-    pub fn check(text: &str) -> Result<Self> {
-        Ok(Self { source: Source::parse(text)? })
-    }
-}
-
-impl Job for Inspect {
-    fn run(&self) -> Result<Ending> {
-        if let Source::File(path) = &self.source
+/// Checks what was typed; the job reads the file.
+pub fn inspect(text: &str) -> Result<Box<dyn Job>> {
+    let source = Source::parse(text)?;
+    Ok(Box::new(move || {
+        if let Source::File(path) = &source
             && let Some(report) = checkpoint(path)?
         {
-            return Ok(report.into());
+            return Ok(report);
         }
-        let weights = self.source.open()?;
+        let weights = source.open()?;
         let about = weights.about();
         let record: Value = serde_json::from_str(&about.record).unwrap_or(Value::Null);
         let mut report = Report::new();
@@ -40,8 +29,8 @@ impl Job for Inspect {
         report.value("config", config_value(weights.tensors().place(), &about.config)?);
         finish(&mut report, weights.tensors(), "");
         report.value("record", record);
-        Ok(report.into())
-    }
+        Ok(report)
+    }))
 }
 
 /// A checkpoint's report, if the file is one.

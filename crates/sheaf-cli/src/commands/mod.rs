@@ -11,11 +11,11 @@ mod train;
 
 pub use bench::Bench;
 pub use bench_kind::BenchKind;
-pub use eval::Eval;
+pub use eval::eval;
 pub use export::Export;
-pub use import::Import;
-pub use inspect::Inspect;
-pub use trace::Trace;
+pub use import::import;
+pub use inspect::inspect;
+pub use trace::trace;
 pub use train::Train;
 
 use std::path::Path;
@@ -40,9 +40,15 @@ impl From<Report> for Ending {
 }
 
 /// Something that can be done.
-pub trait Job: std::fmt::Debug {
+pub trait Job {
     /// Does it.
     fn run(&self) -> Result<Ending>;
+}
+
+impl<F: Fn() -> Result<Report>> Job for F {
+    fn run(&self) -> Result<Ending> {
+        self().map(Ending::Done)
+    }
 }
 
 /// Sets the number of threads for everything that follows.

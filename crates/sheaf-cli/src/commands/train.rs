@@ -25,7 +25,7 @@ pub struct Train {
     out: PathBuf,
     resume: bool,
     overrides: Vec<String>,
-    init: Option<(String, Source)>,
+    init: Option<Source>,
     threads: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Train {
             format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })
         }));
         let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
-        let init = args.init.map(|name| Source::parse(&name).map(|source| (name, source))).transpose()?;
+        let init = args.init.map(|name| Source::parse(&name)).transpose()?;
         Ok(Self { experiment, out: args.out, resume: args.resume, overrides, init, threads: args.threads })
     }
 }
@@ -53,7 +53,7 @@ impl Job for Train {
         use_threads(self.threads)?;
         let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
         let start = match &self.init {
-            Some((name, source)) => Some((name, source.open()?)),
+            Some(source) => Some((source.name(), source.open()?)),
             None => None,
         };
         let run = Run {
@@ -64,7 +64,7 @@ impl Job for Train {
             options: &options,
             resume: self.resume,
             may_change: RESUME_MAY_CHANGE,
-            init: start.as_ref().map(|(name, weights)| Init { name: name.as_str(), weights }),
+            init: start.as_ref().map(|(name, weights)| Init { name, weights }),
         };
         let stop = stop_on_interrupt()?;
         let mut watcher = Watcher::new(options.steps);
@@ -134,7 +134,7 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C raises. Who presses it twice does not want to wait.
+/// A flag that Ctrl-C raises. A second Ctrl-C exits at once.
 fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);

@@ -173,7 +173,7 @@ fn plain_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize) {
         Some(_) => '.',
         None => ' ',
     }));
-    // Blanks at the end of a line are noise to who copies it.
+    // No blanks at the end of a line.
     out.truncate(out.trim_end_matches(' ').len());
 }
 
@@ -245,7 +245,7 @@ fn draw(scene: &Scene<'_>, frame: &Frame, cell: usize, progress: Option<f32>) ->
         let voted = match scene.vote(frame, pixel) {
             Some((class, sure)) => {
                 let levels = levels(scene.classes);
-                // Who is not sure at all still shows a trace of a colour.
+                // An agent that is not sure at all still shows a trace of a colour.
                 let level = (sure.clamp(0.0, 1.0) * levels as f32).ceil().max(1.0) as usize - 1;
                 (FIRST + GREYS + class * levels + level).min(255)
             }

@@ -29,10 +29,18 @@ impl Source {
         })
     }
 
+    /// What records call it: the name of a file without its folders, which mean nothing on another machine.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Builtin(task, _) => format!("builtin:{}", task.name()),
+            Self::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into(),
+        }
+    }
+
     /// Reads the weights.
     pub fn open(&self) -> Result<WeightsFile> {
         match self {
-            Self::Builtin(task, bytes) => WeightsFile::parse(&format!("builtin:{}", task.name()), *bytes),
+            Self::Builtin(_, bytes) => WeightsFile::parse(&self.name(), *bytes),
             Self::File(path) => WeightsFile::read(path),
         }
     }

@@ -55,7 +55,9 @@ fn data_train_resume_eval_trace_inspect_import() {
     let shape = |name: &str| trace.info(name).unwrap().1.to_vec();
     assert_eq!([shape("x"), shape("z"), shape("u")], [[6, 12, 4], [6, 12, 4], [6, 12, 4]]);
     assert_eq!([shape("primal"), shape("dual")], [[6, 12], [6, 12]]);
-    assert_eq!((shape("consistency"), shape("logits")), (vec![6], vec![6, 12, 3, 3, 6]));
+    assert_eq!((shape("edge_rms"), shape("logits")), (vec![6], vec![6, 12, 3, 3, 6]));
+    let numbers = |name| trace.tensor(name, &[6], &[safetensors::Dtype::F32]).unwrap();
+    assert_eq!(numbers("edge_rms"), numbers("consistency"), "the older name, for one version");
 
     let shown = ok(here, "inspect run/best.safetensors");
     assert!(shown.contains("d_v = 4") && shown.contains("decoder/out/kernel") && shown.contains("history:"));

@@ -100,6 +100,10 @@ fn data_train_resume_eval_trace_export_inspect() {
     let one = json(here, "eval --weights run/final.safetensors --data set --shift noise:0.2 --draws 3");
     assert_eq!(one["accuracies"].as_array().unwrap().len(), 3);
 
+    let settled =
+        json(here, "eval --weights run/final.safetensors --data set --until-settled --max-iterations 300");
+    assert!(settled["iterations"].as_f64().unwrap() < 300.0, "{settled}");
+
     let all = "eval --weights run/final.safetensors --data set --shifts published --draws 2 --iterations 2";
     let table = json(here, all);
     let rows = table["shifts"].as_array().unwrap();

@@ -22,6 +22,8 @@ fn a_seed_draws_the_same_maze_each_time_and_the_report_agrees_with_itself() {
     let told = json(here, "solve maze --seed 3 --iterations 12");
     assert_eq!((told["iterations"].as_u64(), told["agents"].as_u64()), (Some(12), Some(81)));
     assert_eq!(told["residuals"]["primal"].as_array().unwrap().len(), 12);
+    assert_eq!(told["residuals"]["edge_rms"], told["residuals"]["consistency"]);
+    assert!(told["edge_rms"].is_number() && told["edge_rms"] == told["consistency"]);
     assert_eq!(told["solved"].as_bool(), Some(first.contains("solved: the path")), "{first}");
     assert!(told["peak_rss_mb"].as_f64().unwrap() > 1.0);
     assert_eq!(told, {

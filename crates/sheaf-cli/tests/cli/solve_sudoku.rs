@@ -73,7 +73,17 @@ fn agents_commit_in_rounds_until_the_board_is_complete() {
     let text = ok(here, &format!("{hard} --rounds 12"));
     assert!(text.contains(&format!("{} in {rounds} rounds", 50 * rounds)), "{text}");
     let maze = fails(here, "eval --weights builtin:maze --data x.npz --rounds 2");
-    assert!(maze.contains("--rounds"), "{maze}");
+    assert!(maze.contains("--rounds: expected weights of sudoku, got weights of maze"), "{maze}");
+    let sudoku = fails(here, "eval --weights builtin:sudoku --data x.csv --no-first-solve");
+    assert!(sudoku.contains("--no-first-solve: expected weights of maze, got"), "{sudoku}");
+}
+
+#[test]
+fn a_solve_stops_when_the_agents_have_settled() {
+    let told = json(Path::new("."), &format!("solve sudoku {EASY} --rounds 1"));
+    assert_eq!((told["settled"].as_bool(), told["solved"].as_bool()), (Some(true), Some(true)), "{told}");
+    let k = told["iterations"].as_u64().unwrap();
+    assert!(k < 50 && told["residuals"]["edge_rms"].as_array().unwrap().len() as u64 == k, "{told}");
 }
 
 #[test]

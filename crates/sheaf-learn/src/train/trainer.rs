@@ -103,9 +103,7 @@ impl Init<'_> {
             "" => serde_json::Value::Null,
             text => serde_json::from_str(text).map_err(malformed)?,
         };
-        // The name of a file, without the folders of this machine.
-        let name = Path::new(self.name).file_name().map_or(self.name.into(), |name| name.to_string_lossy());
-        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": name, "record": record })))
+        Ok(format!("{}\n", serde_json::json!({ "step": 0, "init": self.name, "record": record })))
     }
 }
 

@@ -12,7 +12,7 @@ use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
 use sheaf_tasks::maze::suite;
 use sheaf_tasks::maze::text::TRAINED_SIZE;
 
-use crate::commands::{Ending, Job, check_out};
+use crate::commands::{Job, check_out};
 use crate::progress::{Bar, Waiting};
 use crate::report::{Report, count};
 use crate::tasks::verbs::Arguments;
@@ -57,14 +57,7 @@ pub struct DataArgs {
     pub out: PathBuf,
 }
 
-/// Sets to draw.
-#[derive(Debug)]
-enum Data {
-    One { shape: MazeShape, count: usize, seed: u64, exclude: Option<PathBuf>, out: PathBuf },
-    Suite { seed: u64, out: PathBuf },
-}
-
-/// Steps a path has at least if nobody says: one less than the longer side, as in the published sets.
+/// Default of the fewest steps of a path: one less than the longer side, as in the published sets.
 pub fn default_min_path(height: usize, width: usize) -> usize {
     height.max(width).saturating_sub(1)
 }
@@ -73,7 +66,7 @@ impl Arguments for DataArgs {
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let Self { seed, out, .. } = self;
         if self.suite {
-            return Ok(Box::new(Data::Suite { seed, out }));
+            return Ok(Box::new(move || all(seed, &out)));
         }
         let (height, width) = (self.size, self.width.unwrap_or(self.size));
         let min_path = self.min_path.unwrap_or(default_min_path(height, width));
@@ -83,19 +76,8 @@ impl Arguments for DataArgs {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more mazes", count));
         }
         check_out(&out)?;
-        Ok(Box::new(Data::One { shape, count, seed, exclude: self.exclude, out }))
-    }
-}
-
-impl Job for Data {
-    fn run(&self) -> Result<Ending> {
-        let report = match self {
-            Self::One { shape, count, seed, exclude, out } => {
-                one(shape, *count, *seed, exclude.as_deref(), out)
-            }
-            Self::Suite { seed, out } => all(*seed, out),
-        };
-        report.map(Ending::Done)
+        let exclude = self.exclude;
+        Ok(Box::new(move || one(&shape, count, seed, exclude.as_deref(), &out)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sheaf data mnist`: the four original files, from a mirror or from a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -8,7 +8,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::download::{self, FILES, Fetched, MIRRORS_VARIABLE, Progress};
 
-use crate::commands::{Ending, Job};
+use crate::commands::Job;
 use crate::progress::Bar;
 use crate::report::{Report, count};
 use crate::tasks::verbs::Arguments;
@@ -38,14 +38,6 @@ pub struct DataArgs {
     pub mirror: Vec<String>,
 }
 
-/// Files to bring.
-#[derive(Debug)]
-struct Data {
-    out: PathBuf,
-    from: Option<PathBuf>,
-    mirrors: Vec<String>,
-}
-
 impl Arguments for DataArgs {
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let Self { out, from, mirror } = self;
@@ -60,70 +52,65 @@ impl Arguments for DataArgs {
                 format!("a folder of this machine is named by --from; {MIRRORS_VARIABLE} lists mirrors");
             return Err(Error::new(ErrorKind::Malformed, "--mirror", want, bad).hint(hint));
         }
-        Ok(Box::new(Data { out, from, mirrors }))
+        Ok(Box::new(move || bring(&out, from.as_deref(), &mirrors)))
     }
 }
 
-impl Job for Data {
-    /// Brings the files.
-    fn run(&self) -> Result<Ending> {
-        let mut report = Report::new();
-        report.value("task", "mnist");
-        match &self.from {
-            Some(from) => {
-                let original = download::from_dir(from, &self.out)?;
-                let text = match original {
-                    true => "the original MNIST files, byte for byte",
-                    false => "another set than the original MNIST; taken as it is",
-                };
-                report.add("original", "files", original, text);
-            }
-            None => self.download(&mut report)?,
+/// Brings the files.
+fn bring(out: &Path, from: Option<&Path>, mirrors: &[String]) -> Result<Report> {
+    let mut report = Report::new();
+    report.value("task", "mnist");
+    match from {
+        Some(from) => {
+            let original = download::from_dir(from, out)?;
+            let text = match original {
+                true => "the original MNIST files, byte for byte",
+                false => "another set than the original MNIST; taken as it is",
+            };
+            report.add("original", "files", original, text);
         }
-        for (split, key, label) in [(Split::Train, "train", "training"), (Split::Test, "test", "test")] {
-            let set = ImageSet::read(&self.out, split)?;
-            let (n, h, w) = (set.len(), set.height, set.width);
-            let text = format!("{} pictures of {h} × {w} pixels, {} classes", count(n), set.classes);
-            report.add(key, label, n, text);
-            if split == Split::Test {
-                report.value("height", h).value("width", w).value("classes", set.classes);
-            }
-        }
-        report.written(&self.out);
-        Ok(report.into())
+        None => fetch(out, mirrors, &mut report)?,
     }
+    for (split, key, label) in [(Split::Train, "train", "training"), (Split::Test, "test", "test")] {
+        let set = ImageSet::read(out, split)?;
+        let (n, h, w) = (set.len(), set.height, set.width);
+        let text = format!("{} pictures of {h} × {w} pixels, {} classes", count(n), set.classes);
+        report.add(key, label, n, text);
+        if split == Split::Test {
+            report.value("height", h).value("width", w).value("classes", set.classes);
+        }
+    }
+    report.written(out);
+    Ok(report)
 }
 
-impl Data {
-    fn download(&self, report: &mut Report) -> Result<()> {
-        let total: u64 = FILES.iter().map(|f| f.bytes).sum();
-        let bar = Bar::styled("fetching", total, "{prefix} {bar:32} {bytes}/{total_bytes} {msg} {eta} left");
-        let before =
-            |name: &str| -> u64 { FILES.iter().take_while(|f| f.name != name).map(|f| f.bytes).sum() };
-        let told = download::download(&self.out, &self.mirrors, &mut |p: Progress<'_>| {
-            bar.set(before(p.file) + p.done, || p.file.to_string());
-        })?;
-        bar.clear();
-        let came = told.iter().filter(|t| **t != Fetched::Present).count();
-        let resumed = told.iter().any(|t| matches!(t, Fetched::Downloaded { resumed } if *resumed > 0));
-        let text = match (came, resumed) {
-            (0, _) => "all there already, checksums right".to_string(),
-            (n, true) => format!("{n} fetched, continued from an earlier attempt; checksums right"),
-            (n, false) => format!("{n} fetched, {} there already; checksums right", told.len() - n),
-        };
-        report.add("original", "files", true, text);
-        let list: Vec<_> = FILES
-            .iter()
-            .zip(&told)
-            .map(|(file, told)| {
-                let (state, resumed) = match told {
-                    Fetched::Present => ("present", 0),
-                    Fetched::Downloaded { resumed } => ("downloaded", *resumed),
-                };
-                json!({ "name": file.name, "bytes": file.bytes, "state": state, "resumed_bytes": resumed })
-            })
-            .collect();
-        report.value("files", list);
-        Ok(())
-    }
+fn fetch(out: &Path, mirrors: &[String], report: &mut Report) -> Result<()> {
+    let total: u64 = FILES.iter().map(|f| f.bytes).sum();
+    let bar = Bar::styled("fetching", total, "{prefix} {bar:32} {bytes}/{total_bytes} {msg} {eta} left");
+    let before = |name: &str| -> u64 { FILES.iter().take_while(|f| f.name != name).map(|f| f.bytes).sum() };
+    let told = download::download(out, mirrors, &mut |p: Progress<'_>| {
+        bar.set(before(p.file) + p.done, || p.file.to_string());
+    })?;
+    bar.clear();
+    let came = told.iter().filter(|t| **t != Fetched::Present).count();
+    let resumed = told.iter().any(|t| matches!(t, Fetched::Downloaded { resumed } if *resumed > 0));
+    let text = match (came, resumed) {
+        (0, _) => "all there already, checksums right".to_string(),
+        (n, true) => format!("{n} fetched, continued from an earlier attempt; checksums right"),
+        (n, false) => format!("{n} fetched, {} there already; checksums right", told.len() - n),
+    };
+    report.add("original", "files", true, text);
+    let list: Vec<_> = FILES
+        .iter()
+        .zip(&told)
+        .map(|(file, told)| {
+            let (state, resumed) = match told {
+                Fetched::Present => ("present", 0),
+                Fetched::Downloaded { resumed } => ("downloaded", *resumed),
+            };
+            json!({ "name": file.name, "bytes": file.bytes, "state": state, "resumed_bytes": resumed })
+        })
+        .collect();
+    report.value("files", list);
+    Ok(())
 }

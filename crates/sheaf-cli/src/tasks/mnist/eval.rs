@@ -16,7 +16,7 @@ use crate::report::{Report, count, percent, rounded, significant};
 use crate::tasks::EvalRequest;
 use crate::tasks::verbs::EvalOptions;
 
-/// Draws of a random shift if nobody says how many.
+/// Default number of draws of a random shift.
 const DRAWS: usize = 5;
 
 /// Options of `sheaf eval` for pictures.

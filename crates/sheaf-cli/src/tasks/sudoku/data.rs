@@ -11,7 +11,7 @@ use sheaf_tasks::sudoku::csv::{self, BadLine};
 use sheaf_tasks::sudoku::data::{SudokuSet, blanks};
 use sheaf_tasks::sudoku::generate::{Kind, generate_with};
 
-use crate::commands::{Ending, Job, check_out};
+use crate::commands::{Job, check_out};
 use crate::progress::{Waiting, timed};
 use crate::report::{Report, count, rounded};
 use crate::tasks::verbs::Arguments;
@@ -60,43 +60,18 @@ pub struct DataArgs {
     pub out: PathBuf,
 }
 
-/// Puzzles to make.
-#[derive(Debug)]
-struct Data {
-    what: What,
-    out: PathBuf,
-}
-
-#[derive(Debug)]
-enum What {
-    Draw { kind: Kind, count: usize, seed: u64 },
-    Read { from: PathBuf, skip_bad: bool },
-}
-
 impl Arguments for DataArgs {
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
-        let what = match self.from {
-            Some(from) => What::Read { from, skip_bad: self.skip_bad },
-            None => {
-                let count = self.count.unwrap_or(0);
-                if count == 0 {
-                    return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more puzzles", count));
-                }
-                What::Draw { kind: self.kind.parse()?, count, seed: self.seed }
-            }
-        };
-        check_out(&self.out)?;
-        Ok(Box::new(Data { what, out: self.out }))
-    }
-}
-
-impl Job for Data {
-    fn run(&self) -> Result<Ending> {
-        let report = match &self.what {
-            What::Draw { kind, count, seed } => draw(*kind, *count, *seed, &self.out),
-            What::Read { from, skip_bad } => read(from, *skip_bad, &self.out),
-        };
-        report.map(Ending::Done)
+        let Self { from, skip_bad, seed, out, .. } = self;
+        check_out(&out)?;
+        if let Some(from) = from {
+            return Ok(Box::new(move || read(&from, skip_bad, &out)));
+        }
+        let (kind, count) = (self.kind.parse()?, self.count.unwrap_or(0));
+        if count == 0 {
+            return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more puzzles", count));
+        }
+        Ok(Box::new(move || draw(kind, count, seed, &out)))
     }
 }
 
