@@ -214,7 +214,12 @@ fn at_convergence_the_implicit_gradient_is_that_of_the_iterations() {
         &["model.consensus=exact", "model.objective=quadratic"][..],
         &["model.consensus=exact", "model.objective=tether", "model.penalty=per-agent"],
         &["model.consensus=exact", "model.objective=quadratic", "model.relaxation=1.5"],
-        &["model.consensus=cg", "model.cg_tolerance=1e-12", "model.cg_steps=200", "model.objective=quadratic"],
+        &[
+            "model.consensus=cg",
+            "model.cg_tolerance=1e-12",
+            "model.cg_steps=200",
+            "model.objective=quadratic",
+        ],
     ] {
         let case = Case::<Maze>::new(&[keys, &["model.gamma=1", "model.rho_init=1"]].concat(), 1);
         let horizon = Horizon { implicit: true, ..Horizon::whole(400, 1) };

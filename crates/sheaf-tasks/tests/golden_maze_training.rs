@@ -1,9 +1,9 @@
 //! Three training steps against the authors' optimiser: losses, gradient norms, parameters and running average.
 #![cfg(feature = "goldens")]
 
-use sheaf_learn::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
 use sheaf_learn::model::{Batch, Horizon};
 use sheaf_learn::task::Task;
+use sheaf_learn::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
 use sheaf_tasks::maze::task::{Maze, MazeConfig, MazeModel, MazeSamples, board};
 use sheaf_testkit::golden::Golden;
 
@@ -45,9 +45,7 @@ fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
     let mut batch = Batch::<f32, _, _>::default();
     for step in 0..STEPS {
         let horizon = Horizon::whole(8, 4);
-        let told = batch
-            .loss_and_grad(&model, &params, &board.sheaf, &samples, horizon, &mut grad)
-            .unwrap();
+        let told = batch.loss_and_grad(&model, &params, &board.sheaf, &samples, horizon, &mut grad).unwrap();
         let k = step as usize;
         assert!(
             (told.loss - losses[k]).abs() <= 1e-5 * losses[k],

@@ -178,7 +178,8 @@ fn the_graph_and_the_views_of_sudoku_are_the_authors() {
         let labels = inputs.i32("slice_labels");
         let grid = |cells: &[i32]| -> Grid { std::array::from_fn(|c| cells[c] as u8) };
         let solutions: Vec<Grid> = inputs.i32("labels").data.chunks_exact(81).map(grid).collect();
-        let (boards, mut targets) = (Boards { puzzles: &solutions, solutions: &solutions }, Targets::default());
+        let (boards, mut targets) =
+            (Boards { puzzles: &solutions, solutions: &solutions }, Targets::default());
         let mut views = vec![0.0; 27 * 10];
         for s in 0..boards.len() {
             boards.targets(s, &mut targets);

@@ -99,7 +99,8 @@ fn alone_as_in_a_batch<K: Small>(keys: &[&str]) {
         let until = SolveOptions::fixed(settled[i].iterations);
         assert_eq!(K::answers(&case, &params, &alone, &until)[0].answer, settled[i].answer);
     }
-    let never = SolveOptions { settling: Some(Settling { fraction: 0.0, patience: 1 }), ..SolveOptions::fixed(9) };
+    let never =
+        SolveOptions { settling: Some(Settling { fraction: 0.0, patience: 1 }), ..SolveOptions::fixed(9) };
     assert!(K::answers(&case, &params, &case.set, &never).iter().all(|s| s.iterations == 9));
 }
 

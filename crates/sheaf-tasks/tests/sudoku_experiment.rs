@@ -140,7 +140,10 @@ fn without_symmetries_every_puzzle_of_a_batch_is_another_one() {
 fn iterations_rise_from_the_first_to_the_last_step_of_the_ramp() {
     let with = |ramp_steps| tiny(&["iterations.train=20", "iterations.ramp_from=4", ramp_steps]).iterations;
     let (ramp, none) = (with("iterations.ramp_steps=8"), with("iterations.ramp_steps=0"));
-    assert_eq!([0, 1, 4, 7, 8, 1_000].map(|step| ramp.horizon(42, step, 2).iterations), [4, 6, 12, 18, 20, 20]);
+    assert_eq!(
+        [0, 1, 4, 7, 8, 1_000].map(|step| ramp.horizon(42, step, 2).iterations),
+        [4, 6, 12, 18, 20, 20]
+    );
     assert_eq!([0, 8].map(|step| none.horizon(42, step, 2).iterations), [20, 20]);
 }
 
@@ -179,7 +182,8 @@ fn puzzles_come_from_a_file_and_its_last_lines_are_for_testing() {
 #[test]
 fn some_steps_of_descent_lower_the_loss() {
     for maps in ["slot", "low-rank", "orthonormal"] {
-        let mut task = Training::<Sudoku>::new(tiny(&[&format!("model.maps=\"{maps}\""), "train.batch=16"])).unwrap();
+        let mut task =
+            Training::<Sudoku>::new(tiny(&[&format!("model.maps=\"{maps}\""), "train.batch=16"])).unwrap();
         let mut params = task.initial(1);
         let mut grad = vec![0.0; params.len()];
         let first = task.loss_and_grad(&params, 1, 0, &mut grad).unwrap();
