@@ -97,3 +97,43 @@ fn two_boards_are_solved_together_where_the_products_gain_from_it() {
         assert_eq!(Case::<Sudoku>::new(keys, 1).model.tile(), tile, "{keys:?}");
     }
 }
+
+/// Both choices of keys give the same loss and the same gradients at the same parameters.
+fn agree(one: &[&str], other: &[&str], tolerance: f64) {
+    let (one, other) = (Case::<Sudoku>::new(one, 3), Case::<Sudoku>::new(other, 3));
+    let params = one.noisy(2);
+    let horizon = Horizon::whole(3, 2);
+    let ((loss, grad), (want_loss, want)) =
+        (one.gradient(&params, horizon), other.gradient(&params, horizon));
+    assert!((loss - want_loss).abs() <= tolerance * want_loss, "{loss} against {want_loss}");
+    for entry in one.model.layout().entries() {
+        let (got, want) = (&grad[entry.range.clone()], &want[entry.range.clone()]);
+        let scale = want.iter().fold(1e-6f64, |m, v| m.max(v.abs()));
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!((g - w).abs() <= tolerance * scale, "{}[{i}]: {g} against {w}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn consensus_in_gram_space_agrees_with_conjugate_gradients_on_states() {
+    for steps in ["model.cg_steps=1", "model.cg_steps=2", "model.cg_steps=5"] {
+        for maps in ["model.maps=shared", "model.maps=low-rank"] {
+            let keys = [steps, maps, "model.d_e=3"];
+            let gram = [&keys[..], &["model.consensus=gram"]].concat();
+            agree(&gram, &[&keys[..], &["model.consensus=cg"]].concat(), 1e-9);
+        }
+    }
+}
+
+#[test]
+fn with_orthonormal_maps_the_closed_form_is_the_solution() {
+    for agreement in ["model.agreement=soft", "model.agreement=hard"] {
+        let keys = ["model.maps=orthonormal", agreement];
+        let closed = [&keys[..], &["model.consensus=closed-form"]].concat();
+        agree(&closed, &[&keys[..], &["model.consensus=exact"]].concat(), 1e-8);
+    }
+    let soft = ["model.maps=orthonormal"];
+    let cg = ["model.consensus=cg", "model.cg_tolerance=1e-13", "model.cg_steps=50"];
+    agree(&soft, &[&soft[..], &cg].concat(), 1e-8);
+}
