@@ -65,6 +65,7 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
         return Ok(of(count, Some(1), Box::new(move || one.install(&mut round))));
     }
     let mut hot = HotPaths::default();
+    hot.prepare(&model, &params, &board.sheaf)?;
     let each = matches!(kind, BenchKind::Solve | BenchKind::Scaling);
     if !each {
         hot.encode(&model, &params, &board.sheaf, &K::samples(&board, &set), 0..count)?;

@@ -202,7 +202,8 @@ fn the_built_in_weights_can_be_inspected_and_measured() {
     for task in ["mnist", "mnist-cnn"] {
         assert_eq!(json(here, &format!("inspect builtin:{task}"))["task"].as_str(), Some(task));
     }
-    for kind in ["train --batch 8", "eval --batch 4", "solve"] {
+    let parts = ["laplacian --batch 2", "forward --batch 2", "reverse --batch 3"];
+    for kind in ["train --batch 8", "eval --batch 4", "solve"].into_iter().chain(parts) {
         let row = json(here, &format!("bench {kind} --task mnist --size 12 --iterations 3 --seconds 0.1"));
         assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(16), Some(3)));
         assert!(row["ns_per_agent_iteration"].as_f64().unwrap() > 0.0, "{row}");

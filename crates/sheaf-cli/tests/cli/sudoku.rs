@@ -148,7 +148,8 @@ fn the_model_of_any_experiment_can_be_measured() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
     file(here, "tiny.toml", TINY);
-    for kind in ["train --batch 8", "eval --batch 4", "solve"] {
+    let parts = ["laplacian --batch 2", "forward --batch 2", "reverse --batch 3"];
+    for kind in ["train --batch 8", "eval --batch 4", "solve"].into_iter().chain(parts) {
         let more = "--task sudoku --experiment tiny.toml --iterations 3 --seconds 0.05";
         let row = json(here, &format!("bench {kind} {more}"));
         assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(27), Some(3)));

@@ -33,6 +33,11 @@ impl<T: Real, E: Encoder, D: Decoder> Default for HotPaths<T, E, D> {
 }
 
 impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
+    /// Prepares for these parameters.
+    pub fn prepare(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf) -> Result<()> {
+        self.prepared.prepare(model, params, sheaf)
+    }
+
     /// Encodes some samples together.
     pub fn encode(
         &mut self,
@@ -42,7 +47,6 @@ impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
         samples: &dyn Samples,
         range: Range<usize>,
     ) -> Result<()> {
-        self.prepared.prepare(model, params, sheaf)?;
         self.views.collect(samples, range, sheaf.agents(), model.encoder.view_len());
         self.tables.encode(model, params, sheaf, self.views.rows())
     }
