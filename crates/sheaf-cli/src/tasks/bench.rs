@@ -2,7 +2,7 @@
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::evaluate::SolveOptions;
-use sheaf_learn::model::{Batch, Horizon, HotPaths, Iterations, Scope};
+use sheaf_learn::model::{Batch, Horizon, HotPaths, Iterations};
 use sheaf_learn::task::{Experiment, Training, Update, Weights};
 
 use super::{BENCH_SEED, BenchRequest, Learned, Workload};
@@ -12,8 +12,6 @@ use crate::args::BenchKind;
 const LAPLACIANS: usize = 1000;
 /// Samples of a batch.
 const BATCH: usize = 128;
-/// Samples encoded together to measure parts of a solve, where a batch does not share its views.
-const ALONE: usize = 8;
 
 /// A round of the measurement `kind`, ready to run.
 pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
@@ -38,9 +36,9 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
             Weights { experiment, model, params }
         }
     };
-    let usual = match (kind, model.spec().scope) {
-        (BenchKind::Solve | BenchKind::Scaling, _) => 1,
-        (BenchKind::Laplacian | BenchKind::Forward, Scope::Chunk) => ALONE,
+    let usual = match kind {
+        BenchKind::Solve | BenchKind::Scaling => 1,
+        BenchKind::Laplacian | BenchKind::Forward => model.encoded_together().unwrap_or(BATCH),
         _ => BATCH,
     };
     let count = request.batch.unwrap_or(usual);

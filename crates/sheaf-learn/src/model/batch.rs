@@ -133,9 +133,9 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
             let range = c * per_chunk..((c + 1) * per_chunk).min(samples.len());
             jobs.with(|job| {
                 let work = Work { model, params, sheaf, prepared, samples, horizon, weight };
-                match shared {
-                    true => work.chunk_of_batch(range, views, tables, job, chunk),
-                    false => work.chunk_alone(range, job, chunk),
+                match model.encoded_together() {
+                    None => work.chunk_of_batch(range, views, tables, job, chunk),
+                    Some(count) => work.chunk_alone(range, count, job, chunk),
                 }
             })
         })?;
@@ -212,16 +212,25 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
         self.tiles(range.start, index, tables, &mut job.worker, &mut chunk.tables, &mut chunk.grad)
     }
 
-    /// A chunk that encodes its own views.
-    fn chunk_alone(&self, range: Range<usize>, job: &mut Job<T, E, D>, chunk: &mut Chunk<T>) -> Result<()> {
+    /// A chunk that encodes its own views, `count` samples at a time.
+    fn chunk_alone(
+        &self,
+        range: Range<usize>,
+        count: usize,
+        job: &mut Job<T, E, D>,
+        chunk: &mut Chunk<T>,
+    ) -> Result<()> {
         let Job { worker, views, tables, grad } = job;
         chunk.grad.reset(self.model, self.prepared);
-        let first = range.start;
-        views.collect(self.samples, range, self.sheaf.agents(), self.model.encoder.view_len());
-        tables.encode(self.model, self.params, self.sheaf, views.rows())?;
-        grad.reset(self.model, self.sheaf, tables.views());
-        self.tiles(first, views.index(), tables, worker, grad, &mut chunk.grad)?;
-        tables.vjp(self.model, self.params, self.sheaf, views.rows(), grad, &mut chunk.grad.params)
+        for first in range.clone().step_by(count) {
+            let samples = first..(first + count).min(range.end);
+            views.collect(self.samples, samples, self.sheaf.agents(), self.model.encoder.view_len());
+            tables.encode(self.model, self.params, self.sheaf, views.rows())?;
+            grad.reset(self.model, self.sheaf, tables.views());
+            self.tiles(first, views.index(), tables, worker, grad, &mut chunk.grad)?;
+            tables.vjp(self.model, self.params, self.sheaf, views.rows(), grad, &mut chunk.grad.params)?;
+        }
+        Ok(())
     }
 
     /// Loss and gradients of the samples `first..`, a tile at a time.

@@ -9,7 +9,6 @@ use sheaf_kernels::aligned::AlignedVec;
 use super::batch::Jobs;
 use super::net::{Decoder, Encoder};
 use super::settle::{Settler, Settling};
-use super::spec::Scope;
 use super::tables::Tables;
 use super::views::{Samples, Views};
 use super::worker::{Setting, Worker};
@@ -17,9 +16,6 @@ use super::{Model, Prepared};
 
 /// Samples whose views are encoded together, where a batch shares its views.
 const GROUP: usize = 128;
-
-/// Samples of a job, where every job encodes its own views.
-const ALONE: usize = 8;
 
 /// From the outputs of a sample to its answer.
 pub trait Reader: Sync {
@@ -94,13 +90,13 @@ pub fn solve_all<T: Real, E: Encoder, D: Decoder, R: Reader>(
     let (jobs, prepared) = (Jobs::<T, E, D>::default(), &prepared);
     let (agents, view_len, tile) = (sheaf.agents(), model.encoder().view_len(), model.tile());
     let mut all = Vec::with_capacity(samples.len());
-    if model.spec().scope == Scope::Chunk {
-        let starts: Vec<usize> = (0..samples.len()).step_by(ALONE.next_multiple_of(tile)).collect();
+    if let Some(count) = model.encoded_together() {
+        let starts: Vec<usize> = (0..samples.len()).step_by(count).collect();
         let parts: Result<Vec<_>> = starts
             .into_par_iter()
             .with_max_len(1)
             .map(|first| {
-                let last = (first + ALONE.next_multiple_of(tile)).min(samples.len());
+                let last = (first + count).min(samples.len());
                 jobs.with(|job| {
                     job.views.collect(samples, first..last, agents, view_len);
                     job.tables.encode(model, params, sheaf, job.views.rows())?;

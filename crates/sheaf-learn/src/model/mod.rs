@@ -104,7 +104,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         let eta = consensus::learns_eta(choices.consensus).then(|| layout.add("eta", &[]));
         layout.check()?;
         let first = match (spec.scope, maps.form()) {
-            (Scope::Chunk, _) => 0,
+            (Scope::Samples(_), _) => 0,
             (Scope::Batch, Form::Stacks) => at_decoder,
             (Scope::Batch, _) => at_maps,
         };
@@ -185,6 +185,14 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
     /// The step size of descent, likewise.
     fn eta<T: Real>(&self, params: &[T]) -> (T, T) {
         positive(params, &self.eta, self.section.eta_init, true)
+    }
+
+    /// Samples whose views are encoded together; none where a whole batch shares them.
+    pub fn encoded_together(&self) -> Option<usize> {
+        match self.spec.scope {
+            Scope::Batch => None,
+            Scope::Samples(count) => Some(count.max(1).next_multiple_of(self.tile())),
+        }
     }
 
     /// Samples that a worker solves together: more than one where the products of a tile are one matrix product, and

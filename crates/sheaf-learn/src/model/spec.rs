@@ -32,9 +32,9 @@ pub enum MapStart {
 pub enum Scope {
     /// All views of a batch are encoded together, each distinct one once: best where few are distinct.
     Batch,
-    /// Every chunk of a batch encodes its own views: best where most views differ, because nothing of the size of the
-    /// batch is kept.
-    Chunk,
+    /// So many samples are encoded at a time: best where most views differ, because nothing of the size of the batch is
+    /// kept and what was encoded stays in the cache.
+    Samples(usize),
 }
 
 /// What a task fixes about its model beside the networks.
@@ -69,7 +69,7 @@ impl Spec {
             lora_start: LoraStart::ZeroB,
             lora_norm: LoraNorm::Layer,
             tile: 1,
-            scope: Scope::Chunk,
+            scope: Scope::Samples(8),
             stream,
         }
     }

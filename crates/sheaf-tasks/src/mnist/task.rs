@@ -208,7 +208,7 @@ impl task::Task for Mnist {
             lora_norm: LoraNorm::Layer,
             tile: 1,
             // Two agents of three see nothing but black; most other views are seen by one agent alone.
-            scope: Scope::Chunk,
+            scope: Scope::Samples(8),
             stream: "mnist parameters",
         };
         let (view_len, hidden) = (config.patch * config.patch, config.hidden);

@@ -143,7 +143,7 @@ impl task::Task for Sudoku {
             lora_norm: LoraNorm::Rms,
             // Two boards make large enough products and stay in the cache.
             tile: 2,
-            scope: Scope::Chunk,
+            scope: Scope::Samples(2),
             stream: "sudoku parameters",
         };
         Model::new(

@@ -1,21 +1,21 @@
 //! A few samples on one core: gather what their views say, iterate, decode, and back.
 
-use sheaf_admm::admm::{
-    Balancing, Gradients, Mode, Observer, Options, Problem, Seeds, SolveReport, Start, Workspace,
-};
-use sheaf_admm::sheaf::{SharedStackGrad, Sheaf};
-use sheaf_admm::x_update::{
-    Coefficient, Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty, Tether, TetherGrad,
-};
+mod setting;
+
+pub use setting::Setting;
+
+use sheaf_admm::admm::{Balancing, Gradients, Mode, Observer, Options, Seeds, SolveReport, Start, Workspace};
+use sheaf_admm::sheaf::SharedStackGrad;
+use sheaf_admm::x_update::{DiagonalGrad, ObjectiveGrad, TetherGrad};
 use sheaf_admm::{Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
-use super::heads::{COLUMNS, DIAG, H, HI, L1, Q, RHO};
-use super::maps::{MapGrad, MapIndex};
-use super::net::{Decoder, DecoderGrad, Encoder};
-use super::tables::{TableGrad, Tables};
-use super::views::{Samples, Targets};
-use super::{Horizon, Model, ObjectiveKind, Prepared};
+use crate::model::heads::{COLUMNS, H, Q, RHO};
+use crate::model::maps::{MapGrad, MapIndex};
+use crate::model::net::{Decoder, DecoderGrad, Encoder};
+use crate::model::tables::TableGrad;
+use crate::model::views::{Samples, Targets};
+use crate::model::{Horizon, Model, ObjectiveKind, Prepared};
 
 /// Memory for some samples at a time; kept by a worker. What is in it does not matter to the next samples.
 #[derive(Debug)]
@@ -70,83 +70,6 @@ impl<T: Real> Default for ChunkGrad<T> {
     fn default() -> Self {
         let (params, decoder, shared) = Default::default();
         Self { params, decoder, shared, loss: 0.0, bad: None }
-    }
-}
-
-/// What samples are solved with: a model, its numbers, and the tables of their views.
-#[derive(Debug)]
-pub struct Setting<'a, T: Real, E: Encoder, D: Decoder> {
-    /// The model.
-    pub model: &'a Model<E, D>,
-    /// Its numbers.
-    pub params: &'a [T],
-    /// The agents.
-    pub sheaf: &'a Sheaf,
-    /// What depends on the numbers alone.
-    pub prepared: &'a Prepared<T, D>,
-    /// What depends on the views.
-    pub tables: &'a Tables<T, E, D>,
-}
-
-impl<T: Real, E: Encoder, D: Decoder> Clone for Setting<'_, T, E, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Real, E: Encoder, D: Decoder> Copy for Setting<'_, T, E, D> {}
-
-impl<T: Real, E: Encoder, D: Decoder> Setting<'_, T, E, D> {
-    /// Whether a column of the heads is read.
-    fn reads(&self, column: usize) -> bool {
-        let c = &self.model.choices;
-        match column {
-            H => c.start_at_h || c.objective == ObjectiveKind::Tether,
-            _ => self.model.heads.width_of(column) > 0,
-        }
-    }
-
-    fn objective<'c>(&self, columns: &'c [AlignedVec<T>; COLUMNS], n: usize) -> Objective<'c, T> {
-        let of = |column: usize| &columns[column][..n];
-        if self.model.choices.objective == ObjectiveKind::Tether {
-            return Objective::Tether(Tether { anchor: of(H), beta: self.prepared.beta });
-        }
-        let plain = Diagonal::new(of(DIAG), of(Q));
-        let zero = Some(Coefficient::Scalar(T::ZERO));
-        Objective::Diagonal(match self.model.choices.objective {
-            ObjectiveKind::L1Box => Diagonal {
-                l1: Some(Coefficient::PerCoordinate(of(L1))),
-                lo: zero,
-                hi: Some(Coefficient::PerCoordinate(of(HI))),
-                ..plain
-            },
-            ObjectiveKind::NonNegative => Diagonal { lo: zero, ..plain },
-            ObjectiveKind::Lasso if self.model.section.l1 > 0.0 => {
-                let weight = T::from_f64(self.model.section.l1);
-                Diagonal { l1: Some(Coefficient::Scalar(weight)), ..plain }
-            }
-            _ => plain,
-        })
-    }
-
-    fn problem<'c>(
-        &'c self,
-        index: &'c [u32],
-        columns: &'c [AlignedVec<T>; COLUMNS],
-        maps: &'c MapIndex<T>,
-    ) -> Result<Problem<'c, T>> {
-        let agents = index.len();
-        let n = agents * self.model.section.d_v;
-        Ok(Problem {
-            op: self.model.maps.op(self.sheaf, &self.prepared.maps, &self.tables.maps, index, maps)?,
-            objective: self.objective(columns, n),
-            z_update: self.prepared.z_update(),
-            rho: match self.model.choices.per_agent {
-                true => Penalty::PerAgent(&columns[RHO][..agents]),
-                false => Penalty::Scalar(self.prepared.rho),
-            },
-            relax: T::from_f64(self.model.section.relaxation),
-        })
     }
 }
 

@@ -1,0 +1,198 @@
+//! Restriction maps of a learned model: base maps that all agents share, and what each view adds to them.
+//!
+//! `F_i[s] = R[s] + (alpha / rank)·A_i[s]·B_i[s]ᵀ`, with R one map per slot or one for all. How the maps reach the solver
+//! depends on their sizes alone ([`Form`]); the parameters are the same in every form.
+//!
+//! | form | what a batch holds | taken where |
+//! | --- | --- | --- |
+//! | stacks | a dense stack per distinct view | a stack is small |
+//! | packed | one base and packed factors per distinct view | one base for all slots |
+//! | shared | G, Gᵀ and C = G Gᵀ; factors per agent | everything else, and CG in Gram space |
+
+mod at_hand;
+mod table;
+
+pub use at_hand::{MapGrad, MapIndex};
+pub use table::{MapTable, MapTableGrad};
+
+use std::ops::Range;
+
+use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack_base};
+use sheaf_admm::{Real, Result};
+use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::low_rank::LowRankShape;
+use sheaf_kernels::vector::add;
+
+use crate::init;
+use crate::model::cayley::Cayley;
+use crate::model::section::{Choices, ConsensusKind, MapKind, ModelSection};
+use crate::model::spec::{MapStart, Spec};
+use crate::params::ParamLayout;
+use crate::rng::Stream;
+
+/// Largest dense stack, in numbers, that every view gets of its own.
+const SMALL_STACK: usize = 1024;
+
+/// How the maps reach the solver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A dense stack per view.
+    Stacks,
+    /// One base, packed factors per view.
+    Packed,
+    /// One prepared stack for all agents, factors per agent.
+    Shared,
+}
+
+/// The maps of a model: places of their parameters and how they are used.
+#[derive(Clone, Debug)]
+pub struct ModelMaps {
+    form: Form,
+    kind: MapKind,
+    base: Range<usize>, // [bases, d_e, d_v]
+    rank: usize,
+    scale: f64,
+    d_v: usize,
+    d_e: usize,
+    slots: usize,
+    start: MapStart,
+}
+
+/// What depends on the parameters alone.
+#[derive(Debug)]
+pub struct PreparedMaps<T: Real> {
+    base: AlignedVec<T>, // the packed base; the base of all slots or the orthogonal matrix, where maps are shared
+    stack: SharedStack<T>,
+    cayley: Cayley<T>,
+    d_stack: AlignedVec<T>, // [m, d_v]
+}
+
+impl<T: Real> Default for PreparedMaps<T> {
+    fn default() -> Self {
+        let (base, stack, cayley, d_stack) = Default::default();
+        Self { base, stack, cayley, d_stack }
+    }
+}
+
+impl ModelMaps {
+    /// Declares the base maps.
+    pub fn new(layout: &mut ParamLayout, section: &ModelSection, choices: &Choices, spec: &Spec) -> Self {
+        let (d_v, d_e) = (section.d_v, section.d_e);
+        let base = match (choices.maps, choices.global) {
+            (MapKind::Orthonormal, _) => layout.add("maps/skew", &[d_v, d_v]),
+            (_, true) => layout.add("maps/base", &[d_e, d_v]),
+            _ if spec.slot_names.is_empty() => layout.add("maps", &[spec.slots, d_e, d_v]),
+            _ => {
+                let start = layout.len();
+                let each = |name: &&str| layout.add(format!("maps/{name}"), &[d_e, d_v]).end;
+                let end = spec.slot_names.iter().map(each).last().unwrap_or(start);
+                start..end
+            }
+        };
+        let gram = matches!(choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
+        let form = match choices.maps {
+            MapKind::Orthonormal => Form::Shared,
+            _ if gram => Form::Shared,
+            _ if spec.slots * d_e * d_v <= SMALL_STACK => Form::Stacks,
+            _ if choices.global => Form::Packed,
+            _ => Form::Shared,
+        };
+        let rank = if choices.maps == MapKind::LowRank { section.rank } else { 0 };
+        let scale = section.alpha / section.rank.max(1) as f64;
+        let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
+        Self { form, kind, base, rank, scale, d_v, d_e, slots, start }
+    }
+
+    /// How the maps reach the solver.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Where the base maps lie.
+    pub fn base(&self) -> Range<usize> {
+        self.base.clone()
+    }
+
+    /// Whether gradients reach the base.
+    pub fn trained(&self) -> bool {
+        self.kind != MapKind::Identity
+    }
+
+    fn scale<T: Real>(&self) -> T {
+        T::from_f64(self.scale)
+    }
+
+    /// Writes the initial values.
+    pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
+        let base = &mut params[self.base.clone()];
+        if let (MapKind::Orthonormal, MapStart::SoftSlice(noise)) = (self.kind, self.start) {
+            // Q ≈ I − 2A with A = S − Sᵀ: the deviation of Q is 2√2 times that of S.
+            let deviation = noise / 8f64.sqrt();
+            base.iter_mut().for_each(|s| *s = T::from_f64(deviation * stream.normal()));
+            return;
+        }
+        for (slot, map) in base.chunks_exact_mut(self.d_e * self.d_v).enumerate() {
+            match self.start {
+                _ if !self.trained() => init::identity(map, self.d_v),
+                MapStart::Orthonormal => init::orthonormal(map, self.d_v, stream),
+                MapStart::SoftSlice(noise) => init::soft_slice(map, self.d_v, slot, noise, stream),
+            }
+        }
+    }
+
+    fn shape(&self, sheaf: &Sheaf) -> Result<LowRankShape> {
+        PackedLowRank::<f32>::shape(sheaf, self.rank)
+    }
+
+    /// Prepares for these parameters.
+    pub fn prepare<T: Real>(&self, params: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
+        let own = &params[self.base.clone()];
+        match self.form {
+            Form::Stacks => Ok(()),
+            Form::Packed => {
+                let shape = self.shape(sheaf)?;
+                p.base.ensure(shape.base_len());
+                pack_base(shape, own, &mut p.base[..shape.base_len()])
+            }
+            Form::Shared => {
+                let len = self.slots * self.d_e * self.d_v;
+                p.base.ensure(len);
+                let all = &mut p.base[..len];
+                match self.kind {
+                    MapKind::Orthonormal => p.cayley.forward(self.d_v, own, all),
+                    _ => all.chunks_exact_mut(own.len()).for_each(|slots| slots.copy_from_slice(own)),
+                }
+                p.stack.prepare(all, self.d_v)
+            }
+        }
+    }
+
+    /// Adjoint of [`prepare`](Self::prepare) where maps are shared: adds to `d_params`.
+    pub fn prepare_vjp<T: Real>(
+        &self,
+        p: &mut PreparedMaps<T>,
+        grad: &SharedStackGrad<T>,
+        d_params: &mut [T],
+    ) -> Result<()> {
+        if self.form != Form::Shared || !self.trained() {
+            return Ok(());
+        }
+        let (len, d_base) = (self.slots * self.d_e * self.d_v, &mut d_params[self.base.clone()]);
+        p.d_stack.ensure(len);
+        let d_stack = &mut p.d_stack[..len];
+        d_stack.fill(T::ZERO);
+        p.stack.vjp(grad, d_stack)?;
+        match self.kind {
+            MapKind::Orthonormal => p.cayley.vjp(self.d_v, d_stack, d_base),
+            _ => d_stack.chunks_exact(d_base.len()).for_each(|slots| add(d_base, slots)),
+        }
+        Ok(())
+    }
+
+    /// Zeros for the gradient of what was prepared.
+    pub fn reset_shared<T: Real>(&self, p: &PreparedMaps<T>, grad: &mut SharedStackGrad<T>) {
+        if self.form == Form::Shared {
+            grad.reset(&p.stack);
+        }
+    }
+}
