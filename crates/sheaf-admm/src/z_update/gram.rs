@@ -264,7 +264,9 @@ impl<'a, T: Real> System<'a, T> {
             for b in (0..self.samples).filter(|&b| max_steps == 0 || kept.scalars.ran(max_steps - 1, b)) {
                 let own = self.own(b);
                 let c = dot(&work.r[own.clone()], &work.e[own]);
-                totals.missed += usize::from(!(self.goal(b, w, c, work.goals, max_steps == 0) >= c));
+                // A residual that is not a number has missed its goal.
+                let met = self.goal(b, w, c, work.goals, max_steps == 0) >= c;
+                totals.missed += usize::from(!met);
             }
         }
         totals
@@ -340,7 +342,7 @@ impl<'a, T: Real> System<'a, T> {
             if last {
                 axpy(xi, a, p);
             } else {
-                step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums: &work.sums, r, xi });
+                step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums: work.sums, r, xi });
             }
             totals.steps += 1;
             running += 1;
