@@ -62,9 +62,8 @@ fn every_kind_of_maps_is_differentiated_where_stacks_are_large() {
     for maps in ["low-rank", "shared", "identity", "orthonormal"] {
         for sharing in ["slot", "global"] {
             let keys = [format!("model.maps={maps}"), format!("model.sharing={sharing}")];
-            if maps != "orthonormal" {
-                sudoku(&[&large[..], &[&keys[0], &keys[1]]].concat());
-            } else if sharing == "slot" {
+            // Orthonormal maps cannot be the same in every slot.
+            if (maps, sharing) != ("orthonormal", "global") {
                 sudoku(&[&large[..], &[&keys[0], &keys[1]]].concat());
             }
         }

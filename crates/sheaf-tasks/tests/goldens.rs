@@ -75,9 +75,7 @@ impl Case {
             };
             for (name, column) in COLUMNS {
                 let name = format!("enc/{name}");
-                if encoder.names().iter().any(|n| *n == name)
-                    && !at.tables.headed().columns[column].is_empty()
-                {
+                if encoder.names().contains(&name) && !at.tables.headed().columns[column].is_empty() {
                     let len = at.tables.views() * model.section().d_v;
                     let got = rows(&at.tables.headed().columns[column][..len]);
                     assert_close_max(&name, &got, &encoder.f64(&name).select(1, s).data, ENCODER);

@@ -4,6 +4,8 @@ mod common;
 
 use common::{Case, Small};
 use sheaf_learn::model::{Batch, Horizon};
+use sheaf_learn::task::{Loaded, Training};
+use sheaf_learn::train::Trainable;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
@@ -29,6 +31,30 @@ fn check<K: Small>(keys: &[&str]) {
         allocations(|| case.run(&mut batch, &params, horizon, &mut grad))
     });
     assert_eq!(count, 0, "{} {keys:?}", K::NAME);
+}
+
+/// Whole steps of a run: the batch is drawn as well.
+fn check_run<K: Small>(keys: &[&str]) {
+    let keys = [K::KEYS, &["train.batch=16", "iterations.train=4", "iterations.train_max=0"], keys].concat();
+    let data = Loaded { train: K::some(20, 1), test: K::some(2, 2), more: None };
+    let mut task = Training::<K>::with_data(common::experiment(&keys), data).unwrap();
+    let params = task.initial(3);
+    let mut grad = vec![0.0; params.len()];
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let count = pool.install(|| {
+        for step in 0..4 {
+            task.loss_and_grad(&params, 3, step, &mut grad).unwrap();
+        }
+        allocations(|| task.loss_and_grad(&params, 3, 2, &mut grad).unwrap())
+    });
+    assert_eq!(count, 0, "a run of {}", K::NAME);
+}
+
+#[test]
+fn whole_steps_of_a_run_allocate_nothing_after_warm_up() {
+    check_run::<Maze>(&[]);
+    check_run::<Mnist>(&[]);
+    check_run::<Sudoku>(&["data.relabel=true", "data.permute=true"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Small models of every task, made from the keys that an experiment file has.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code)]
 
 use sheaf_admm::Real;
 use sheaf_learn::config::strict;
