@@ -38,7 +38,7 @@ impl ParamLayout {
     }
 
     /// Appends a tensor and returns its range. Names must be unique and sizes must add up to what an address can
-    /// reach; a layer declares several tensors at once, so [`check`](Self::check) tells of a mistake afterwards.
+    /// reach; a layer declares several tensors at once, so [`check`](Self::check) reports a mistake afterwards.
     pub fn add(&mut self, name: impl Into<String>, shape: &[usize]) -> Range<usize> {
         let name = name.into();
         let size = shape.iter().try_fold(1usize, |size, &n| size.checked_mul(n));
@@ -55,7 +55,7 @@ impl ParamLayout {
         range
     }
 
-    /// Tells of the first declaration that cannot stand: a name that was taken, a size beyond all memory. Training and
+    /// Returns the first invalid declaration: a name declared twice, a size beyond all memory. Training and
     /// files ask before they use a layout.
     pub fn check(&self) -> Result<()> {
         match &self.mistake {

@@ -1,4 +1,4 @@
-//! What a run is told: how long, how fast, how often to look and to save, and what to do when a number is lost.
+//! Options of a run: how long, at which rate, how often to evaluate and to save, and what follows a number that is not finite.
 
 use super::adamw::AdamW;
 use super::schedule::Schedule;

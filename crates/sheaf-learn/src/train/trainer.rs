@@ -55,7 +55,7 @@ pub struct Init<'a> {
     pub weights: &'a WeightsFile,
 }
 
-/// Trains until all updates are made, `stop` is raised or a number is lost.
+/// Trains until all updates are made, `stop` is raised, or a loss or gradient is not finite.
 pub fn train(
     model: &mut dyn Trainable,
     run: &Run<'_>,
