@@ -1,7 +1,7 @@
-//! Products of the shapes of the three tasks: our kernels, the `gemm` crate and the plain loops.
+//! Products of the shapes of the three tasks: these kernels, the `gemm` crate and the plain loops.
 //!
-//! `cargo bench -p sheaf-kernels --bench product`. Each row is one shape (rows × inner × columns), each column of the
-//! output one level. Levels the CPU does not have repeat the best it has.
+//! `cargo bench -p sheaf-kernels --bench product`. Each row is one shape (rows × inner × columns); each column of the
+//! output is one level. Levels that the CPU lacks repeat the best level it has.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

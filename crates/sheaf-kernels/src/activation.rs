@@ -10,8 +10,8 @@
 //! The last line is the tanh approximation, ½·x·(1 + tanh u), by the identity 1 + tanh u = 2·s(2u).
 //!
 //! The `f32` kernels are plain loops over a branch-free exponential, so that the compiler vectorises them at every
-//! [`Level`](super::simd::Level); their errors are a few units in the last place. The `f64` twins call the standard
-//! library: they serve references and finite differences, where exactness counts and speed does not.
+//! [`Level`](super::simd::Level); their errors are a few units in the last place. The `f64` versions call the standard
+//! library: they serve references and finite differences, where accuracy matters and speed does not.
 
 use super::simd::{fma, kernel};
 
@@ -33,7 +33,7 @@ pub trait Activations: Sized {
     fn silu_slice(x: &[Self], y: &mut [Self]);
     /// `y = gelu(x)`, tanh approximation.
     fn gelu_slice(x: &[Self], y: &mut [Self]);
-    /// `y = gelu(x)`, and `x` itself is replaced by the slope `gelu′(x)`: all that the adjoint needs.
+    /// `y = gelu(x)`; `x` itself is replaced by the slope `gelu′(x)`, which is all that the adjoint needs.
     fn gelu_slope_slice(x: &mut [Self], y: &mut [Self]);
 }
 
@@ -148,7 +148,7 @@ fn power_of_two(k: i32) -> f32 {
     f32::from_bits((k.wrapping_add(127) as u32) << 23)
 }
 
-/// x held in [lo, hi]. Comparisons instead of `min` and `max`, so that NaN stays NaN.
+/// x clamped to [lo, hi]. Comparisons instead of `min` and `max`, so that NaN stays NaN.
 #[inline(always)]
 fn hold(x: f32, lo: f32, hi: f32) -> f32 {
     let x = if x > hi { hi } else { x };
@@ -183,7 +183,7 @@ fn softplus_f32<const FMA: bool>(x: f32) -> f32 {
     fma::<f32, FMA>(2.0 * s, series, above)
 }
 
-/// e^−x with x held in ±87: the sigmoid is within 2e-38 of 0 or 1 there, and 2^k fits one factor.
+/// e^−x with x clamped to ±87: the sigmoid is within 2e-38 of 0 or 1 there, and 2^k fits one factor.
 #[inline(always)]
 fn exp_of_minus<const FMA: bool>(x: f32) -> f32 {
     let (k, m) = reduce::<FMA>(hold(-x, -87.0, 87.0));
@@ -205,7 +205,7 @@ fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
 fn gelu_f32<const FMA: bool>(x: f32) -> (f32, f32) {
     const TWICE: f32 = (2.0 * GELU_SCALE) as f32;
     const TWICE_CUBIC: f32 = (2.0 * GELU_SCALE * GELU_CUBIC) as f32;
-    // Beyond ±12 the sigmoid is 0 or 1 to the last bit that matters; holding keeps x² and x³ finite.
+    // Beyond ±12 the sigmoid is 0 or 1 to the last bit that matters; clamping keeps x² and x³ finite.
     let c = hold(x, -12.0, 12.0);
     let square = c * c;
     let e = exp_of_minus::<FMA>(c * fma::<f32, FMA>(square, TWICE_CUBIC, TWICE));

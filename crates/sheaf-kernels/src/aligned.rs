@@ -22,8 +22,8 @@ impl<T: Copy + Default> AlignedVec<T> {
         Self { data, offset, len }
     }
 
-    /// Grows to at least `len` elements; the content is unspecified afterwards. Never shrinks. Where there is not so
-    /// much memory it stays as it is: callers that take sizes from users compare [`len`](slice::len) afterwards.
+    /// Grows to at least `len` elements; the content is unspecified afterwards. Never shrinks. If the allocation fails,
+    /// the length does not change: callers that take sizes from users compare [`len`](slice::len) afterwards.
     pub fn ensure(&mut self, len: usize) {
         if self.len < len && fits::<T>(len) {
             *self = Self::zeros(len);
@@ -31,14 +31,14 @@ impl<T: Copy + Default> AlignedVec<T> {
     }
 }
 
-/// Whether so many elements can be had. Asks, and gives back at once, for sizes that could fail.
+/// Whether this many elements can be allocated. For sizes that could fail, it allocates and frees at once.
 fn fits<T>(len: usize) -> bool {
     let small = (1 << 24) / size_of::<T>().max(1);
     len <= small || len.checked_add(ALIGN).is_some_and(|len| Vec::<T>::new().try_reserve_exact(len).is_ok())
 }
 
 impl<T: Copy + Default> Default for AlignedVec<T> {
-    /// Empty, without asking for memory: hot paths take buffers out of a struct and put them back.
+    /// Empty, without allocating: hot paths take buffers out of a struct and put them back.
     fn default() -> Self {
         Self { data: Vec::new(), offset: 0, len: 0 }
     }

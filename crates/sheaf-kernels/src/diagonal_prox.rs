@@ -5,9 +5,9 @@
 //! x = min(max(t − clamp(t, −kappa, kappa), lo), hi)
 //! ```
 //!
-//! Backwards everything is read off x: a coordinate on a bound hands its gradient to the bound, a coordinate in the
-//! dead zone (x = 0) to nothing, the others pass on `h = d_x/a`. All arrays have one length. Selects instead of
-//! branches keep the loops vectorisable. No multiply-add is fused, so every instruction set gives the same bits.
+//! The reverse pass reads everything off x: a coordinate on a bound passes its gradient to the bound, a coordinate in
+//! the dead zone (x = 0) passes none, the others pass on `h = d_x/a`. All arrays have the same length. Selects instead
+//! of branches keep the loops vectorisable. No multiply-add is fused, so every instruction set gives the same bits.
 
 use super::simd::kernel;
 use crate::Real;
@@ -25,10 +25,10 @@ pub struct Coefs<'a, T> {
 }
 
 impl<'a, T: Real> Coefs<'a, T> {
-    /// How many arrays are prepared.
+    /// Number of prepared arrays.
     pub const ARRAYS: usize = 6;
 
-    /// The views of `n` coordinates over a slice filled in the order of the fields.
+    /// Views of `n` coordinates into a slice filled in the order of the fields.
     #[inline]
     pub fn new(prepared: &'a [T], n: usize) -> Self {
         let (inv_a, rest) = prepared.split_at(n);
@@ -39,7 +39,7 @@ impl<'a, T: Real> Coefs<'a, T> {
         Self { inv_a, gain, shift, kappa, lo, hi: &rest[..n] }
     }
 
-    /// The prox of one coordinate. A NaN in `v` comes out as a NaN.
+    /// The prox of one coordinate. NaN in `v` propagates.
     #[inline(always)]
     fn point<const SOFT: bool>(&self, i: usize, v: T) -> T {
         let t = self.gain[i] * v - self.shift[i];
@@ -78,7 +78,7 @@ fn clamp<T: Real>(t: T, kappa: T) -> T {
 #[allow(missing_docs)]
 pub struct Prox<'a, T> {
     pub coefs: Coefs<'a, T>,
-    /// There is an l1 term, and with it a dead zone.
+    /// Whether there is an l1 term, and with it a dead zone.
     pub soft: bool,
     pub v: &'a [T],
     pub x: &'a mut [T],
@@ -107,7 +107,7 @@ kernel! {
 #[allow(missing_docs)]
 pub struct ProxVjp<'a, T> {
     pub coefs: Coefs<'a, T>,
-    /// There is an l1 term, and with it a dead zone.
+    /// Whether there is an l1 term, and with it a dead zone.
     pub soft: bool,
     pub x: &'a [T],
     pub d_x: &'a [T],
@@ -140,7 +140,7 @@ kernel! {
 #[allow(missing_docs)]
 pub struct Fused<'a, T> {
     pub coefs: Coefs<'a, T>,
-    /// There is an l1 term, and with it a dead zone.
+    /// Whether there is an l1 term, and with it a dead zone.
     pub soft: bool,
     pub z: &'a [T],
     pub u: &'a [T],
@@ -176,7 +176,7 @@ kernel! {
 #[allow(missing_docs)]
 pub struct FusedVjp<'a, T> {
     pub coefs: Coefs<'a, T>,
-    /// There is an l1 term, and with it a dead zone.
+    /// Whether there is an l1 term, and with it a dead zone.
     pub soft: bool,
     pub z: &'a [T],
     pub u: &'a [T],
@@ -221,7 +221,7 @@ kernel! {
     pub fn fused_vjp, fused_vjp_at<T>(k: FusedVjp<'_, T>) = fused_vjp_body;
 }
 
-/// The gradients of the coefficients that have one number per coordinate, given h and the gradient `d_x` of x.
+/// The gradients of the per-coordinate coefficients, given h and the gradient `d_x` of x.
 #[allow(missing_docs)]
 pub struct CoefVjp<'a, T> {
     pub coefs: Coefs<'a, T>,
@@ -296,7 +296,7 @@ kernel! {
 /// Independent partial sums of [`gap_dot`]: one AVX-512 vector of `f32`, little waste for short stalks.
 const LANES: usize = 16;
 
-/// Σ h·(a − b), in interleaved partial sums that are then added pairwise: one order on every machine.
+/// Σ h·(a − b), in interleaved partial sums that are then added pairwise: the same order on every machine.
 #[inline(always)]
 pub fn gap_dot<T: Real>(h: &[T], a: &[T], b: &[T]) -> T {
     let mut acc = [T::ZERO; LANES];

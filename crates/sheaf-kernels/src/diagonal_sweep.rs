@@ -1,12 +1,12 @@
-//! The diagonal prox of most problems, one pass forward and one backward: no l1 term, a box that is the same for all
-//! coordinates, one penalty. The results are the bits of [`diagonal_prox`](super::diagonal_prox), with half the memory
+//! The diagonal prox of most problems, one pass forward and one backward: no l1 term, the same box for all coordinates,
+//! one penalty. The results equal those of [`diagonal_prox`](super::diagonal_prox) bit by bit, with half the memory
 //! touched.
 //!
 //! ```text
 //! x = min(max(gain·(z − u) − shift, lo), hi)        w = relax·x + (1 − relax)·z + u
 //! ```
 //!
-//! Backwards, with g = d_x + relax·d_w and h = g/a where x is off its bounds, else 0:
+//! The reverse pass, with g = d_x + relax·d_w and h = g/a where x is off its bounds, else 0:
 //!
 //! ```text
 //! d_z += (1 − relax)·d_w + ρh      d_u = d_w − ρh      d_q −= h      d_D −= hx      d_ρ += Σ h(z − u − x)
@@ -43,7 +43,7 @@ fn sweep_body<T: Real, const FMA: bool>(k: Sweep<'_, T>) {
     let (on, off) = (k.relax, T::ONE - k.relax);
     for i in 0..n {
         let t = gain[i] * (z[i] - u[i]) - shift[i];
-        // Not `max`: a NaN must come out as a NaN.
+        // Not `max`: NaN must propagate.
         let t = if lo > t { lo } else { t };
         let x = if hi < t { hi } else { t };
         k.x[i] = x;
@@ -56,7 +56,7 @@ kernel! {
     pub fn sweep, sweep_at<T>(k: Sweep<'_, T>) = sweep_body;
 }
 
-/// The reverse of [`Sweep`], with the gradients of all it depends on.
+/// The reverse of [`Sweep`], with the gradients of all its inputs.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct SweepVjp<'a, T> {

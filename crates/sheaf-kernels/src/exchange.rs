@@ -19,7 +19,7 @@ pub struct SlotRows {
     pub ld: usize,
 }
 
-/// Where the partner of every slot starts, and how far the rows they name reach.
+/// Where the partner of every slot starts, and how far those rows reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partners {
     rows: Vec<u32>, // [agents, slots]
@@ -90,7 +90,7 @@ fn band_body<T: Real, const FMA: bool>(
     }
 }
 
-/// The whole sheaf as one band: inside kernels that go on with `s`.
+/// The whole sheaf as one band, for kernels that continue with `s`.
 #[inline(always)]
 pub(super) fn partners_body<T: Real, const FMA: bool>(
     rows: SlotRows,
@@ -107,10 +107,10 @@ kernel! {
         = band_body;
 }
 
-/// Scalars that bring an exchange kernel of their own.
+/// Scalars with an exchange kernel of their own.
 pub trait ExchangeKernel: Sized {
     /// s = y − y of the partner, slot by slot, for a range of agents; padding becomes 0. `y` starts with the rows of
-    /// agent `base` and holds all partners', `s` with those of the range.
+    /// agent `base` and holds all partners' rows; `s` starts with the rows of the range.
     fn exchange_partners(
         rows: SlotRows,
         partners: &Partners,
@@ -160,10 +160,10 @@ impl ExchangeKernel for f32 {
 }
 
 impl Partners {
-    /// Panics unless the rows of some agents and all their partners lie within `len` rows from agent `base` on.
+    /// Panics unless the rows of the given agents and of all their partners lie within `len` rows from agent `base` on.
     pub(super) fn check(&self, sizes: SlotRows, agents: &Range<usize>, base: usize, len: usize) {
         let SlotRows { slots, d_e, ld } = sizes;
-        // How far partners reach was found for rows of these sizes alone.
+        // The reach of the partners was computed for rows of exactly these sizes.
         assert!(sizes == self.sizes, "exchange: rows of other sizes");
         assert!(slots * d_e <= ld && agents.end * slots <= self.rows.len(), "exchange: agents without slots");
         let all = self.rows.len() / slots.max(1);
@@ -179,7 +179,7 @@ mod avx2 {
     use super::{SlotRows, Window};
     use std::arch::x86_64::*;
 
-    /// Eight lanes at a time, of which `d_e` count: each store is overwritten by the next slot's, the rest by zeros.
+    /// Eight lanes at a time, of which `d_e` are valid: the next slot's store overwrites the excess, zeros the last.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn exchange(
         rows: SlotRows,
@@ -196,7 +196,7 @@ mod avx2 {
                 let own = window.first + to;
                 let wide = k * d_e + 8 <= ld && partner + 8 <= y_len;
                 if wide {
-                    // SAFETY: both loads and the store end inside their slices, as `wide` and the caller say.
+                    // SAFETY: both loads and the store end inside their slices; `wide` and the caller ensure this.
                     unsafe {
                         let a = _mm256_loadu_ps(y.as_ptr().add(own));
                         let b = _mm256_loadu_ps(y.as_ptr().add(partner));

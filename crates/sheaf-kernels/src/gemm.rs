@@ -1,11 +1,11 @@
-//! Matrix products, single-threaded: parallelism lives one level up, over samples, so that sums keep one order
-//! whatever the thread count.
+//! Matrix products, single-threaded: parallelism lives one level up, over samples, so that the order of sums does not
+//! depend on the thread count.
 //!
 //! All matrices are row-major views with a row stride. `beta` is 0 (overwrite) or 1 (add).
 //!
-//! With AVX2 or AVX-512 the kernels are our own (`product`), because sweeps must not ask for memory and a product with
-//! a general library does; `benches/product.rs` compares them. Other CPUs use the `gemm` crate (`portable`), which has
-//! kernels for NEON and others and may allocate.
+//! With AVX2 or AVX-512 this crate's own kernels run (`product`), because sweeps must not allocate and general
+//! libraries do; `benches/product.rs` compares them. Other CPUs use the `gemm` crate (`portable`), which has kernels
+//! for NEON and others and may allocate.
 
 mod portable;
 
@@ -43,13 +43,13 @@ impl<'a, T> Mat<'a, T> {
         (self.rows, self.cols)
     }
 
-    /// Distance of (rows, columns) from the next.
+    /// The strides (of rows, of columns).
     #[inline]
     pub(crate) fn strides(&self) -> (usize, usize) {
         (self.row_stride, self.col_stride)
     }
 
-    /// The numbers, from the first of the view on.
+    /// The elements, from the first of the view on.
     #[inline]
     pub(crate) fn data(&self) -> &'a [T] {
         self.data
@@ -68,7 +68,7 @@ impl<'a, T> Mat<'a, T> {
     }
 }
 
-/// How many numbers a view reaches; sizes beyond all memory reach further than any slice.
+/// How many elements a view spans; saturates, so that oversized views exceed every slice.
 fn last_index(rows: usize, cols: usize, stride: usize) -> usize {
     if rows == 0 || cols == 0 { 0 } else { (rows - 1).saturating_mul(stride).saturating_add(cols) }
 }
@@ -121,8 +121,8 @@ pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta
     gemm_strided(out, stride, a, b, alpha, beta);
 }
 
-/// Whether products may ask for memory: only those of the `gemm` crate do, on CPUs without our kernels and with
-/// `SHEAF_SIMD=off`. Tests that count allocations ask this.
+/// Whether products may allocate: only those of the `gemm` crate do, on CPUs without this crate's kernels and with
+/// `SHEAF_SIMD=off`. For tests that count allocations.
 pub fn may_allocate() -> bool {
     level() == Level::Portable
 }
@@ -133,7 +133,7 @@ pub fn gemm_at<T: Real>(limit: Level, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T
     run(limit, out, stride, a, b, alpha, beta);
 }
 
-/// As [`gemm()`], the rows of `out` `stride` apart.
+/// As [`gemm()`], with the rows of `out` `stride` apart.
 pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
     run(level(), out, stride, a, b, alpha, beta);
 }
@@ -155,7 +155,7 @@ fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Ma
     }
 }
 
-/// The plain twin: row by row, adding up rows of `b` where its rows lie in a piece, dot products elsewhere.
+/// The plain reference: row by row, adding rows of `b` where they are contiguous, dot products elsewhere.
 fn plain<T: Real>(product: Product<'_, T>) {
     let Product { out, stride, a, b, alpha, add } = product;
     for i in 0..a.rows {

@@ -1,10 +1,10 @@
-//! Matrix products and the small hot kernels, with their plain twins, and the two scalar types they run on.
+//! Matrix products and the small hot kernels, with plain reference versions, and the two scalar types they run on.
 //!
-//! Not for users: this crate serves `sheaf-admm`, `sheaf-learn` and `sheaf-tasks`, and changes with them. All unsafe
-//! code of the libraries is written here; other crates make kernels of their own loops with [`simd::kernel`].
+//! Internal: this crate serves `sheaf-admm`, `sheaf-learn` and `sheaf-tasks`, and changes with them. All unsafe code of
+//! the libraries is here; other crates turn their own loops into kernels with [`simd::kernel`].
 //!
-//! Sizes are checked by those who call: a kernel that is handed slices that do not fit panics, and never reads beyond
-//! one. There is no error type.
+//! Callers check sizes: a kernel panics on slices that do not fit and never reads beyond their ends. There is no error
+//! type.
 
 pub mod activation;
 pub mod aligned;

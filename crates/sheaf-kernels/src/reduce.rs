@@ -4,7 +4,7 @@
 use super::simd::fma;
 use crate::Real;
 
-/// More lanes would shorten the chain of additions but lengthen the final sum, which rules on rows of tens.
+/// More lanes would shorten the chain of additions but lengthen the final sum, which dominates for rows of tens.
 const LANES: usize = 16;
 
 /// Σ x.

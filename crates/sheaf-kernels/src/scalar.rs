@@ -1,4 +1,4 @@
-//! The two scalar types everything is generic over.
+//! The two scalar types that everything is generic over.
 
 use std::fmt::{Debug, Display, LowerExp};
 use std::iter::Sum;
@@ -58,13 +58,13 @@ pub trait Real:
     fn tanh(self) -> Self;
     /// Absolute value.
     fn abs(self) -> Self;
-    /// The larger of two (the other one where one is NaN).
+    /// The larger of two; if one is NaN, the other.
     fn max(self, other: Self) -> Self;
-    /// The smaller of two (the other one where one is NaN).
+    /// The smaller of two; if one is NaN, the other.
     fn min(self, other: Self) -> Self;
     /// self · a + b with one rounding.
     fn mul_add(self, a: Self, b: Self) -> Self;
-    /// Neither NaN nor infinite.
+    /// Whether the number is neither NaN nor infinite.
     fn is_finite(self) -> bool;
 }
 

@@ -1,17 +1,17 @@
-//! Which vector instructions this CPU has, found once at run time, and the macro that compiles one plain loop
-//! for each of them.
+//! The vector instructions of this CPU, detected once at run time, and the macro that compiles one plain loop for each
+//! of them.
 //!
-//! The environment variable `SHEAF_SIMD` lowers the level: `avx2` caps at AVX2, `off` forces what a CPU without our
-//! kernels runs, `plain` forces the plain twins, products included.
+//! The environment variable `SHEAF_SIMD` lowers the level: `avx2` caps at AVX2, `off` forces the level of a CPU without
+//! this crate's kernels, `plain` forces the plain reference loops, products included.
 
 use std::sync::OnceLock;
 
 /// A set of vector instructions. Levels are ordered: a CPU that has one has all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// The plain twins: loops that a reader can check, which tests compare with.
+    /// The plain reference loops, easy to check by reading; tests compare the other levels with them.
     Plain,
-    /// What every CPU of the target has: the same loops, but products by the `gemm` crate, which may allocate.
+    /// Available on every CPU of the target: the same loops, but products by the `gemm` crate, which may allocate.
     Portable,
     /// AVX2 and FMA.
     Avx2,
@@ -19,14 +19,14 @@ pub enum Level {
     Avx512,
 }
 
-/// The level kernels run at: the best the CPU has, unless `SHEAF_SIMD` asks for less. Read once, then kept.
+/// The level kernels run at: the best the CPU has, unless `SHEAF_SIMD` lowers it. Read once, then cached.
 #[inline]
 pub fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| cap(detect(), std::env::var("SHEAF_SIMD").ok().as_deref()))
 }
 
-/// Applies the wish of `SHEAF_SIMD`; words it does not know change nothing.
+/// Applies the value of `SHEAF_SIMD`; unknown values change nothing.
 fn cap(detected: Level, wish: Option<&str>) -> Level {
     match wish {
         Some("plain") => Level::Plain,
@@ -100,7 +100,7 @@ macro_rules! kernel {
 }
 pub use kernel;
 
-/// `a·b + c`, fused where `FMA` says that this is one instruction.
+/// `a·b + c`, fused where `FMA` is true, that is, where this is one instruction.
 #[inline(always)]
 pub fn fma<T: crate::Real, const FMA: bool>(a: T, b: T, c: T) -> T {
     if FMA { a.mul_add(b, c) } else { a * b + c }

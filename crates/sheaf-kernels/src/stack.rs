@@ -1,7 +1,7 @@
 //! The hot kernels: many small matrix–vector products, one stack per agent, stacks picked from a table by index.
 //!
 //! A stack is stored by columns, each padded to `ld` rows: `stack[j·ld + r]` is row r, column j. The padding may hold
-//! anything: a lift does not read it, and what a projection makes of it is never looked at. Columns are whole cache
+//! anything: a lift does not read it, and a projection's output for it is never used. Columns are whole cache
 //! lines.
 //!
 //! | kernel | does | bound by |
@@ -39,13 +39,13 @@ pub struct Table<'a> {
     pub rows: usize,
     /// Which stack each agent uses.
     pub index: &'a [u32], // [agents]
-    /// Agents in the order in which they are best treated: equal views side by side share a load of their stack.
-    /// Each stays in its band. Empty for the natural order. It changes speed and the rounding of gradients only.
+    /// Agents in the order of processing: equal views side by side share a load of their stack. Each agent stays in its
+    /// band. Empty for the natural order. The order affects only speed and the rounding of gradients.
     pub order: &'a [u32], // [agents] or []
 }
 
 impl Table<'_> {
-    /// The k-th agent to treat, which lies in the band of agent k.
+    /// The k-th agent to process, which lies in the band of agent k.
     #[inline(always)]
     pub(super) fn agent(&self, k: usize) -> usize {
         if self.order.is_empty() {
@@ -95,7 +95,7 @@ pub struct LiftBand<'a, T> {
     pub table: Table<'a>,
     /// Sizes of the slots.
     pub slots: SlotRows,
-    /// Who meets whom.
+    /// The partner of every slot.
     pub partners: &'a Partners,
     /// The stacks `[views, d_v, ld]`.
     pub stacks: &'a [T],
@@ -113,18 +113,17 @@ pub struct LiftBand<'a, T> {
     pub p: &'a [T], // [agents, d_v]
     /// Its projections.
     pub y: &'a [T], // [agents from base on, ld]
-    /// Where the differences go, when they are kept; else scratch for a band.
+    /// Output of the differences, if they are kept; else scratch for a band.
     pub s: &'a mut [T], // [agents, ld]
-    /// Whether they are kept.
+    /// Whether the differences are kept.
     pub keep: bool,
-    /// The answer.
+    /// The result.
     pub q: &'a mut [T], // [agents, d_v]
-    /// States of a later band that will be read or written after this one, so that they can be called from memory in
-    /// time; empty where there is none.
+    /// States of a later band that are read or written after this one, to be prefetched; empty where there are none.
     pub soon: [&'a [T]; 2], // [agents of a band, d_v] each
 }
 
-/// The kernels a scalar type brings; `f32` has hand-written AVX-512 versions.
+/// The kernels of a scalar type; `f32` has hand-written AVX-512 versions.
 pub trait StackKernels: Sized {
     /// y_i = F_i z_i for the agents of a range; `y` starts with the rows of agent `base`.
     fn project_table(
@@ -150,7 +149,7 @@ pub trait StackKernels: Sized {
     );
 }
 
-/// The plain way: exchange into `s`, lift from there, scale.
+/// The plain version: exchange into `s`, lift from there, scale.
 fn lift_band_plain<T: Real>(band: LiftBand<'_, T>) {
     let LiftBand { table, slots, agents, gamma, shift, .. } = band;
     let first = if band.keep { agents.start } else { 0 };

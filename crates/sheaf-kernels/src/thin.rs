@@ -7,14 +7,14 @@
 //! | [`block_dot`] | `out_l = m_l·x_b`, b = l / per_block | blocks·per_block, width | blocks, width |
 //! | [`block_axpy`] | `y_b += Σ_l c_l m_l`, its adjoint | blocks·per_block, width | blocks, width |
 //!
-//! Sums run in sixteen lanes, in an order that the shapes alone decide.
+//! Sums run in sixteen lanes, in an order that depends on the shapes alone.
 
 use super::reduce::{dot, fold};
 use super::simd::{fma, kernel};
 use crate::Real;
 
 const LANES: usize = 16;
-/// Rows that share the loads of x, so that their sums do not wait for each other.
+/// Rows that share the loads of x; their sums are independent chains.
 const ROWS: usize = 4;
 
 #[inline(always)]
@@ -52,7 +52,7 @@ kernel! {
     pub fn thin_dot, thin_dot_at<T>(m: &[T], x: &[T], out: &mut [T]) = thin_dot_body;
 }
 
-/// Columns held in registers while all rows pass.
+/// Columns held in registers while all rows are added.
 const BLOCK: usize = 4 * LANES;
 
 /// `N` columns of y from `at` on.

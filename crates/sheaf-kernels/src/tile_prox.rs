@@ -1,22 +1,22 @@
-//! The x-update of agents that must stay at or above 0, with the sums around it, in the two vectors that carry an
-//! iteration when the duals are what the last consensus moved: z = w + g, u = −g.
+//! The x-update of agents with x ≥ 0, with the sums around it, in the two vectors that describe an iteration when the
+//! duals are the last move of the consensus: z = w + g, u = −g.
 //!
 //! ```text
 //! v = z − u = w + 2g        x = max(0, gain·v − shift)        w' = x + u = x − g
 //! gain = ρ/a, shift = q/a, a = D + ρ
 //! ```
 //!
-//! Adjoint, with h = d_x/a where x > 0, else 0, and d_x the gradient of x beside that of w':
+//! Adjoint, with h = d_x/a where x > 0, else 0, and d_x the gradient of x apart from that of w':
 //!
 //! ```text
 //! d_x += d_w'      d_v = ρh      d_w = d_v      d_g = 2 d_v − d_w'
 //! d_q −= h         d_D −= hx     d_ρ += Σ h(v − x)
 //! ```
 //!
-//! Where x > 0, ρ(v − x) = Dx + q: over all iterations d_ρ = −(D·d_D + q·d_q)/ρ, so that neither v nor a sum is needed on the
-//! way.
+//! Where x > 0, ρ(v − x) = Dx + q: over all iterations d_ρ = −(D·d_D + q·d_q)/ρ, so that neither v nor a running sum is
+//! needed.
 //!
-//! A coordinate at the bound counts as held there and passes nothing.
+//! A coordinate at the bound counts as active there and passes no gradient.
 
 use super::simd::kernel;
 use super::vector::dot;
@@ -54,7 +54,7 @@ fn prox_body<T: Real, const FMA: bool>(gain: &[T], shift: &[T], g: &[T], w: &mut
     let (gain, shift, g, w) = (&gain[..n], &shift[..n], &g[..n], &mut w[..n]);
     for i in 0..n {
         let t = gain[i] * (w[i] + (g[i] + g[i])) - shift[i];
-        // Not `max`: a NaN must come out as a NaN.
+        // Not `max`: NaN must propagate.
         x[i] = if t < T::ZERO { T::ZERO } else { t };
         w[i] = x[i] - g[i];
     }
@@ -72,7 +72,7 @@ pub struct ProxVjp<'a, T> {
     pub inv_a: &'a [T],
     pub gain: &'a [T],
     pub x: &'a [T],
-    /// Gradient of x beside that of the next target.
+    /// Gradient of x apart from that of the next target.
     pub d_x: Option<&'a [T]>,
     /// In: gradient of the next target. Out: of `w`.
     pub d_w: &'a mut [T],
@@ -115,7 +115,7 @@ kernel! {
     pub fn prox_vjp, prox_vjp_at<T>(d: ProxVjp<'_, T>) = prox_vjp_body;
 }
 
-/// Gradient of ρ over all x-updates of a solve, from what they added to `d_diag` and `d_q`.
+/// Gradient of ρ over all x-updates of a solve, from their sums in `d_diag` and `d_q`.
 pub fn rho_grad<T: Real>(diag: &[T], q: &[T], rho: T, d_diag: &[T], d_q: &[T]) -> T {
     -(dot(diag, d_diag) + dot(q, d_q)) / rho
 }

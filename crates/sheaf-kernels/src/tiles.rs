@@ -1,8 +1,8 @@
-//! Stacks cut into tiles, the layout from which the AVX-512 lift reads.
+//! Stacks cut into tiles, the layout that the AVX-512 lift reads.
 //!
-//! A tile is one vector of sixteen numbers: eight rows of one column, then the same rows of another. Against the eight
-//! differences of those rows, twice side by side, one multiply-add serves two columns, forty rows need no padding, and
-//! half as many sums remain to be added up. Tile (c, q) of a stack holds rows 8c to 8c + 7 of the columns
+//! A tile is one vector of sixteen numbers: eight rows of one column, then the same rows of another. Multiplied with
+//! the eight differences of those rows, twice side by side, one multiply-add serves two columns, forty rows need no
+//! padding, and half as many sums remain to be added up. Tile (c, q) of a stack holds rows 8c to 8c + 7 of the columns
 //! `COLUMNS[q]`; the pairs are chosen so that the sums come out in the order of the columns.
 //!
 //! | name | shape |
@@ -12,16 +12,16 @@
 
 use super::exchange::SlotRows;
 
-/// Which two columns lie in a tile.
+/// The two columns of a tile.
 pub(super) const COLUMNS: [(usize, usize); 5] = [(0, 4), (1, 5), (2, 6), (3, 7), (8, 9)];
 /// Tiles of eight rows.
 pub(super) const CHUNKS: usize = 5;
-/// Numbers of a stack by tiles.
+/// Length of a stack by tiles.
 pub(super) const STACK: usize = CHUNKS * COLUMNS.len() * 16;
 const D_V: usize = 10;
 const LD: usize = 48;
 
-/// Numbers of one stack by tiles; 0 where the shape has no tiles (they are made for the maze: stalks of 10, eight slots
+/// Length of one stack by tiles; 0 where the shape has no tiles (they are made for the maze: stalks of 10, eight slots
 /// of five rows).
 #[inline]
 pub fn tile_len(d_v: usize, rows: SlotRows) -> usize {

@@ -10,11 +10,11 @@ use crate::Real;
 /// Independent partial sums of a reduction: enough to keep wide units busy, the same on every machine.
 const LANES: usize = 64;
 
-/// A single vector of the widest unit: what is left of a vector goes by these, not one by one.
+/// A single vector of the widest unit: the remainder goes by these, not one by one.
 const STEP: usize = 16;
 
-/// Runs `$body` for every number of vectors of length `$n`, `$i` counting within groups of [`LANES`], [`STEP`] or what is
-/// left: whole groups have a constant length, so that partial sums indexed by `$i` stay in registers.
+/// Runs `$body` for every element of vectors of length `$n`, `$i` counting within groups of [`LANES`], [`STEP`] or the
+/// rest: whole groups have a constant length, so that partial sums indexed by `$i` stay in registers.
 macro_rules! by_lanes {
     ($n:expr, $i:ident, read [$($r:ident),*], write [$($w:ident),*], $body:expr) => {{
         let n: usize = $n;
@@ -174,7 +174,7 @@ fn cg_back_body<T: Real, const FMA: bool>(
 }
 
 kernel! {
-    /// The first half of a conjugate-gradient step backwards: r' = p' − b·p, r̄ += p̄ + two_dc·r', p̄ = b·p̄,
+    /// The first half of a reversed conjugate-gradient step: r' = p' − b·p, r̄ += p̄ + two_dc·r', p̄ = b·p̄,
     /// d_a = x̄·p − r̄·q.
     pub fn cg_back, cg_back_at<T>(
         d_r: &mut [T], d_p: &mut [T], d_x: &[T], p_next: &[T], p: &[T], q: &[T], b: T, two_dc: T, d_a: &mut T,
@@ -255,7 +255,7 @@ fn reverse_dual_body<T: Real, const FMA: bool>(
 }
 
 kernel! {
-    /// What the reverse of an iteration begins with: the target w = relax·x + (1 − relax)·z + u once more, and the
+    /// The first part of a reversed iteration: recomputes the target w = relax·x + (1 − relax)·z + u and applies the
     /// adjoint of u' = w − z': d_w = d_u, d_z −= d_u.
     pub fn reverse_dual, reverse_dual_at<T>(
         x: &[T], z: &[T], u: &[T], relax: T, w: &mut [T], d_u: &[T], d_w: &mut [T], d_z: &mut [T],

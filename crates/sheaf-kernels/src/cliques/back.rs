@@ -35,7 +35,7 @@ pub struct DirectionVjp<'a, T> {
     pub d_b: &'a mut T,
 }
 
-/// One number of d_k; the coefficients are d_δ, a, γ, ρ.
+/// One element of d_k; the coefficients are d_δ, a, γ, ρ.
 #[inline(always)]
 fn d_k_of<T: Real, const FMA: bool>([d_delta, a, ..]: [T; 4], e: T, d_r: T) -> T {
     fma::<T, FMA>(d_delta, e, -(a * d_r))

@@ -1,4 +1,4 @@
-//! A conjugate-gradient step that keeps nothing: half the memory is touched.
+//! A conjugate-gradient step that keeps nothing for an adjoint: it touches half the memory.
 
 use super::super::reduce::fold;
 use super::super::simd::{fma, kernel};
@@ -6,7 +6,7 @@ use super::{Groups, USUAL, k_of, parts};
 use crate::Real;
 
 /// A direction ([`Direction`](super::Direction)) in place: p ← r + b·p, e ← s + b·e (r and s in the first step), the sums
-/// of e over the slots of every clique, and e·k. [`StepInPlace`] goes on from there.
+/// of e over the slots of every clique, and e·k. [`StepInPlace`] continues from there.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DirectionInPlace<'a, T> {
@@ -14,7 +14,7 @@ pub struct DirectionInPlace<'a, T> {
     pub width: usize,
     pub gamma: T,
     pub rho: T,
-    /// Nothing in the first step.
+    /// `None` in the first step.
     pub b: Option<T>,
     pub r: &'a [T],
     pub s: &'a [T],
@@ -37,7 +37,7 @@ fn direction_in_place_loops<T: Real, const FMA: bool>(w: usize, d: DirectionInPl
     }
 }
 
-/// `next` makes the new number of p and e from that of r or s and the old one.
+/// `next` computes the new element of p or e from that of r or s and the old one.
 #[inline(always)]
 fn direction_by<T: Real, const FMA: bool>(w: usize, d: DirectionInPlace<'_, T>, next: impl Fn(T, T) -> T) {
     d.sums.fill(T::ZERO);
@@ -80,7 +80,7 @@ pub struct StepInPlace<'a, T> {
     pub a: T,
     pub p: &'a [T],
     pub e: &'a [T],
-    /// As the direction left them.
+    /// As [`DirectionInPlace`] left them.
     pub sums: &'a [T],
     pub r: &'a mut [T],
     pub xi: &'a mut [T],

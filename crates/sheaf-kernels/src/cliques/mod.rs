@@ -1,20 +1,20 @@
 //! Loops over slots that meet in cliques, one or two passes each: the elementwise half of a conjugate-gradient step in the
 //! space of projections, and of its adjoint.
 //!
-//! A vector holds one block of `width` numbers for every slot of every agent; [`Groups`] names the clique that a slot
-//! belongs to. Every two slots of a clique are joined by an edge, so the exchange is
+//! A vector holds one block of `width` numbers for every slot of every agent; [`Groups`] gives the clique of each
+//! slot. Every two slots of a clique are joined by an edge, so the exchange is
 //!
 //! ```text
 //! (M y)_slot = c y_slot − Σ of y over the c slots of its clique
 //! ```
 //!
-//! which is c times the projection onto what the slots disagree about. M is symmetric, so it is its own adjoint.
-//! Dot products run in lanes and in an order that the shapes alone decide.
+//! which is c times the projection onto the disagreement of the slots. M is symmetric, so it is its own adjoint.
+//! Dot products run in lanes, in an order that depends on the shapes alone.
 //!
 //! | part | holds |
 //! | --- | --- |
 //! | here | the exchange, and a step that keeps everything for its adjoint |
-//! | `in_place` | the same step where nothing is kept |
+//! | `in_place` | the same step, with nothing kept |
 //! | `back` | the adjoint |
 //!
 //! | name | shape |
@@ -32,7 +32,7 @@ use crate::Real;
 /// The width of the published edge stalks: loops of a known length run faster.
 const USUAL: usize = 32;
 
-/// Runs a body that asks for its width, with the usual one as a constant.
+/// Runs a body that takes its width, with the usual width as a constant.
 macro_rules! by_width {
     ($width:expr, $body:ident($($arg:expr),*)) => {
         if $width == USUAL { $body::<T, FMA>(USUAL, $($arg),*) } else { $body::<T, FMA>($width, $($arg),*) }
@@ -149,7 +149,7 @@ fn parts(w: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..w.div_ceil(USUAL)).map(move |i| (i * USUAL, (w - i * USUAL).min(USUAL)))
 }
 
-/// k of one number; the coefficients are γ, ρ and the size of the clique.
+/// One element of k; the coefficients are γ, ρ and the size of the clique.
 #[inline(always)]
 fn k_of<T: Real, const FMA: bool>([gamma, rho, size]: [T; 3], e: T, sum: T, p: T) -> T {
     fma::<T, FMA>(gamma, fma::<T, FMA>(size, e, -sum), rho * p)

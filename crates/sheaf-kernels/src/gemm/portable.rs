@@ -1,4 +1,4 @@
-//! The product of CPUs without kernels of our own: the `gemm` crate, on the calling thread.
+//! The product for CPUs without kernels of this crate: the `gemm` crate, on the calling thread.
 
 use super::{Product, plain};
 use crate::Real;
@@ -6,7 +6,7 @@ use crate::Real;
 /// Products with fewer multiplications than this are faster in the plain loops.
 const SMALL: usize = 512;
 
-/// Runs a product; may allocate. The sums of a shape keep one order.
+/// Runs a product; may allocate. The order of sums depends on the shape alone.
 #[allow(unsafe_code)]
 pub(super) fn product<T: Real>(product: Product<'_, T>) {
     let (m, k) = product.a.shape();
@@ -17,8 +17,8 @@ pub(super) fn product<T: Real>(product: Product<'_, T>) {
     let Product { out, stride, a, b, alpha, add } = product;
     let ((a_row, a_col), (b_row, b_col)) = (a.strides(), b.strides());
     // SAFETY: the views and the output were checked to hold m × k, k × n and m × n numbers at these strides, and the
-    // output is borrowed alone. Strides are below the lengths of slices, so they fit an `isize`; those that do not are
-    // of views with one row, and are never used. `T` is `f32` or `f64`, the types the crate knows.
+    // output is borrowed exclusively. Strides are below the lengths of slices, so they fit an `isize`; those that do
+    // not belong to views with one row and are never used. `T` is `f32` or `f64`, the types the crate supports.
     unsafe {
         gemm::gemm(
             m,

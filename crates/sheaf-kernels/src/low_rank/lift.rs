@@ -1,10 +1,10 @@
-//! Lifting by low-rank maps whose sizes the compiler knows, and the exchange before it; as `project`.
+//! Lifting by low-rank maps whose sizes are compile-time constants, and the exchange before it; as `project`.
 
 use super::Grouped;
 use super::project::{GROUP, accumulate, joined};
 use crate::Real;
 
-/// g = Fᵀ s of G agents with one view. e goes through memory: broadcasting from there is free, from registers not.
+/// g = Fᵀ s of G agents with one view. e goes through memory: broadcasts from memory are free, from registers not.
 #[inline(always)]
 fn lift_group<
     T: Real,
@@ -65,8 +65,8 @@ fn lift_group<
     }
 }
 
-/// g = Fᵀ s of one agent: as [`lift_group`], but there is nothing else to do while e is written and read again, so it stays
-/// in registers.
+/// g = Fᵀ s of one agent: as [`lift_group`], but there is no other work while e is written and read again, so it
+/// stays in registers.
 #[inline(always)]
 fn lift_one<T: Real, const FMA: bool, const DV: usize, const DE: usize, const M: usize, const RANK: usize>(
     base: &[T],
@@ -148,7 +148,7 @@ pub(super) fn lift<
     }
 }
 
-/// s = y − y of the partner slot, then g_i = F_iᵀ s_i, run by run: what was exchanged is lifted while it is at hand.
+/// s = y − y of the partner slot, then g_i = F_iᵀ s_i, run by run: the differences are lifted while they are in cache.
 #[inline(always)]
 pub(super) fn exchange_lift<
     T: Real,

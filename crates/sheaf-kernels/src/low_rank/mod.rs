@@ -11,7 +11,7 @@
 //!
 //! R is applied once per agent, not once per slot, and slots without an edge are left out: their rows are 0. The
 //! published sizes have kernels of their own (`project`, `lift`, `outers`); all others run the plain loops
-//! below, which are also what those kernels are compared with.
+//! below, which are also the reference for those kernels.
 
 mod lift;
 mod outers;
@@ -52,19 +52,19 @@ impl LowRankShape {
         self.slots * self.rank
     }
 
-    /// Numbers of a packed base: R, then Rᵀ.
+    /// Length of a packed base: R, then Rᵀ.
     #[inline]
     pub fn base_len(&self) -> usize {
         2 * self.d_e * self.d_v
     }
 
-    /// Numbers of a packed view: B, A, Aᵀ, Bᵀ.
+    /// Length of a packed view: B, A, Aᵀ, Bᵀ.
     #[inline]
     pub fn view_len(&self) -> usize {
         2 * self.m() * (self.d_v + self.d_e)
     }
 
-    /// Whether [`pairs`] takes these sizes.
+    /// Whether [`pairs`] supports these sizes.
     #[inline]
     pub fn takes_pairs(&self) -> bool {
         self.is_published()
@@ -76,12 +76,12 @@ impl LowRankShape {
     }
 }
 
-/// Which view each agent has, and the agents in an order that puts equal ones side by side.
+/// The view of each agent, and the agents in an order that puts those with equal views side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped<'a> {
     /// The view of each agent.
     pub index: &'a [u32], // [agents]
-    /// The slots of each agent that have an edge, bit by bit.
+    /// Bit mask of the slots of each agent that have an edge.
     pub masks: &'a [u32], // [agents]
     /// All agents, those with the same view and slots next to each other.
     pub order: &'a [u32], // [agents]
@@ -89,7 +89,7 @@ pub struct Grouped<'a> {
 
 impl<'a> Grouped<'a> {
     /// Takes a run of at most `most` equal agents from the front of `rest`: (view, slots, agents). Not an iterator
-    /// with a closure: the compiler would build the closure's body apart, without its kernel's vector instructions.
+    /// with a closure: the compiler would compile the closure separately, without the kernel's vector instructions.
     #[inline(always)]
     pub(super) fn take_run(&self, most: usize, rest: &mut &'a [u32]) -> Option<(usize, u32, &'a [u32])> {
         let all = *rest;

@@ -1,18 +1,18 @@
 //! The gradient of low-rank maps from pairs of states alone, without any exchanged residuals.
 //!
-//! A pair (p, q̄) of a product q = L p gives dF_is += e_is(p) q̄_iᵀ + e_is(q̄) p_iᵀ, where e_is(p) = F_is p_i − F_jo p_j is
-//! what agent i finds at slot s, whose partner is slot o of agent j. The maps are the same for all pairs of a solve, so
-//! the sums over the pairs can be taken first:
+//! A pair (p, q̄) of a product q = L p gives dF_is += e_is(p) q̄_iᵀ + e_is(q̄) p_iᵀ, where e_is(p) = F_is p_i − F_jo p_j
+//! is the residual of agent i at slot s, whose partner is slot o of agent j. The maps are the same for all pairs of a
+//! solve, so the sums over the pairs can be taken first:
 //!
 //! ```text
 //! S_i = Σ p_i q̄_iᵀ + q̄_i p_iᵀ      C_ji = Σ p_j q̄_iᵀ + q̄_j p_iᵀ      dF_is += F_is S_i − F_jo C_ji
 //! ```
 //!
-//! No residual has to be kept for this, only p and q̄, a quarter of the memory: the tape of a solve stays near the core.
+//! This needs no stored residuals, only p and q̄, a quarter of the memory: the tape of a solve stays in cache.
 //!
 //! | name | shape |
 //! | --- | --- |
-//! | S_i, C_ji | `[DV, DV]`, the rows those of the left factor |
+//! | S_i, C_ji | `[DV, DV]`, rows of the left factor |
 //! | a slot of F, transposed | `[DV, DE]` |
 //! | dF | `[views, DV, ld]` |
 
@@ -27,22 +27,22 @@ use crate::simd::fma;
 pub struct PairTape<'a, T> {
     /// All blocks.
     pub numbers: &'a [T], // [blocks, block]
-    /// Numbers of a block.
+    /// Length of a block.
     pub block: usize,
-    /// Numbers of a state of all agents.
+    /// Length of a state of all agents.
     pub states: usize,
-    /// Pairs that a block has room for.
+    /// Capacity of a block, in pairs.
     pub most: usize,
-    /// Where p_0 stands in a block.
+    /// Offset of p_0 in a block.
     pub p: usize,
-    /// Where q̄_0 stands in a block.
+    /// Offset of q̄_0 in a block.
     pub q: usize,
-    /// Where two numbers stand that say which pairs count: from the first to before the second.
+    /// Offset of the two numbers that give the valid pairs: the first, and one past the last.
     pub span: usize,
 }
 
 impl<'a, T: Real> PairTape<'a, T> {
-    /// A block and the pairs of it that count.
+    /// A block and its valid pairs.
     #[inline(always)]
     fn at(&self, block: usize) -> (&'a [T], Range<usize>) {
         let numbers = &self.numbers[block * self.block..][..self.block];
@@ -87,7 +87,7 @@ fn sums<T: Real, const FMA: bool, const DV: usize, const BOTH: bool>(
                 let q_i: [T; DV] = q[at_i..][..DV].try_into().expect("a state");
                 let p_j: &[T; HELD] = p[at_j..][..HELD].try_into().expect("rows");
                 let q_j: &[T; HELD] = q[at_j..][..HELD].try_into().expect("rows");
-                // Row by row in the text: of a loop over rows the compiler would make lanes, and gather.
+                // Rows are written out: the compiler would vectorise a loop over rows with gathers.
                 let [a, b, c, d, e, f, g, h] = &mut acc;
                 for (row, r) in [(a, 0), (b, 1), (c, 2), (d, 3), (e, 4), (f, 5), (g, 6), (h, 7)] {
                     add_row::<T, FMA, DV>(row, p_j[r], &q_i);

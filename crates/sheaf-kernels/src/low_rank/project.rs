@@ -1,9 +1,8 @@
-//! Projection by low-rank maps whose sizes the compiler knows: every loop is unrolled and nothing is checked twice.
+//! Projection by low-rank maps whose sizes are compile-time constants: loops are unrolled, nothing is checked twice.
 //!
 //! `DV`, `DE`, `RANK` are the sizes of [`LowRankShape`](super::LowRankShape), `M` is slots · rank. Agents of
-//! one view are multiplied [`GROUP`] at a time; where a product has few lanes, it runs in several chains of
-//! multiply-adds that do not wait for each other. Views that one agent has alone run as fast as the cache delivers
-//! them.
+//! one view are multiplied [`GROUP`] at a time; where a product has few lanes, it runs in several independent chains
+//! of multiply-adds. A view that only one agent has runs as fast as the cache delivers it.
 
 use super::Grouped;
 use crate::Real;
@@ -12,7 +11,7 @@ use crate::simd::fma;
 /// The most agents of one view that are multiplied together: a row is then loaded once for all of them.
 pub(super) const GROUP: usize = 4;
 
-/// acc\[chain\]\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\], J rows of N lanes, the chains taking turns; CH divides J.
+/// acc\[chain\]\[g\] += Σ_j coefs\[g\]\[j\] · rows\[j\], J rows of N lanes, round robin over the chains; CH divides J.
 #[inline(always)]
 pub(super) fn accumulate<
     T: Real,
@@ -29,7 +28,7 @@ pub(super) fn accumulate<
     debug_assert!(J.is_multiple_of(CH));
     let rows = &rows[..J * N];
     for turn in 0..J / CH {
-        // A chain has its number in the text of the loop, not in a variable: only then it stays in registers.
+        // The chain index is a literal in the loop, not a variable: only then the chain stays in registers.
         for chain in 0..CH {
             let j = turn * CH + chain;
             let row: [T; N] = rows[j * N..][..N].try_into().expect("N lanes");
@@ -168,7 +167,7 @@ fn project_group<
     }
 }
 
-/// y = F z of one agent: t and c at once, so that a coefficient is broadcast once for both.
+/// y = F z of one agent: t and c together, so that a coefficient is broadcast once for both.
 #[inline(always)]
 fn project_one<
     T: Real,

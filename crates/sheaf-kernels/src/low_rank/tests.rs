@@ -36,7 +36,7 @@ fn results<T: Real>(level: Option<Level>, pad: usize) -> Vec<f64> {
     let (base, views) = (of(shape.base_len()), of(6 * shape.view_len()));
     let (z, mut s) = (of(terms * n), of(terms * rows));
     for (k, s) in s.chunks_exact_mut(shape.ld).enumerate() {
-        // As the exchange leaves them: slots without an edge and padding are 0.
+        // As after an exchange: slots without an edge and padding are 0.
         for (slot, s) in s.chunks_mut(shape.d_e).enumerate() {
             if slot >= 8 || masks[k % index.len()] >> slot & 1 == 0 {
                 s.fill(T::ZERO);

@@ -1,4 +1,4 @@
-//! Vector registers as the product's kernel sees them: one trait, implemented for every scalar and instruction set.
+//! Vector registers as the product kernel sees them: one trait, implemented for every scalar and instruction set.
 
 #![allow(unsafe_code)]
 
@@ -7,16 +7,16 @@ use std::arch::x86_64::*;
 /// A register of `LEN` numbers.
 ///
 /// # Safety
-/// All functions need a CPU with the instructions of the register; those that take a pointer need as many numbers
-/// there as they say. No alignment is needed.
+/// All functions need a CPU with the instructions of the register; those that take a pointer need as many valid
+/// elements there as they read or write. No alignment is needed.
 pub(super) trait Lanes<T>: Copy {
-    /// Numbers of a register.
+    /// Elements of a register.
     const LEN: usize;
     /// One number in all lanes.
     unsafe fn splat(x: T) -> Self;
     /// `LEN` numbers from memory.
     unsafe fn load(from: *const T) -> Self;
-    /// The first `count` numbers from memory, zeros behind them; `count` is below `LEN`.
+    /// The first `count` numbers from memory, followed by zeros; `count` is below `LEN`.
     unsafe fn load_first(from: *const T, count: usize) -> Self;
     /// All lanes to memory.
     unsafe fn store(self, to: *mut T);
@@ -37,42 +37,42 @@ macro_rules! lanes {
             const LEN: usize = $len;
             #[inline(always)]
             unsafe fn splat(x: $t) -> Self {
-                // SAFETY: the caller vouches for the instructions.
+                // SAFETY: the caller guarantees the instructions.
                 unsafe { $splat(x) }
             }
             #[inline(always)]
             unsafe fn load(from: *const $t) -> Self {
-                // SAFETY: the caller vouches for the instructions and the numbers.
+                // SAFETY: the caller guarantees the instructions and the numbers.
                 unsafe { $load(from) }
             }
             #[inline(always)]
             unsafe fn load_first(from: *const $t, count: usize) -> Self {
-                // SAFETY: the caller vouches for the instructions and the numbers; masked lanes are not touched.
+                // SAFETY: the caller guarantees the instructions and the numbers; masked lanes are not touched.
                 unsafe { $load_first($mask(count), from) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $t) {
-                // SAFETY: the caller vouches for the instructions and the room.
+                // SAFETY: the caller guarantees the instructions and the room.
                 unsafe { $store(to, self) }
             }
             #[inline(always)]
             unsafe fn store_first(self, to: *mut $t, count: usize) {
-                // SAFETY: the caller vouches for the instructions and the room; masked lanes are not touched.
+                // SAFETY: the caller guarantees the instructions and the room; masked lanes are not touched.
                 unsafe { $store_first(to, $mask(count), self) }
             }
             #[inline(always)]
             unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-                // SAFETY: the caller vouches for the instructions.
+                // SAFETY: the caller guarantees the instructions.
                 unsafe { $mul_add(self, b, c) }
             }
             #[inline(always)]
             unsafe fn mul(self, b: Self) -> Self {
-                // SAFETY: the caller vouches for the instructions.
+                // SAFETY: the caller guarantees the instructions.
                 unsafe { $mul(self, b) }
             }
             #[inline(always)]
             unsafe fn transpose4(from: *const $t, stride: usize, to: *mut $t, wide: usize) {
-                // SAFETY: the caller vouches for the instructions, the numbers and the room.
+                // SAFETY: the caller guarantees the instructions, the numbers and the room.
                 unsafe { $transpose(from, stride, to, wide) }
             }
         }
@@ -108,7 +108,7 @@ fn mask8(count: usize) -> __mmask8 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn lanes32(count: usize) -> __m256i {
-    // SAFETY: the caller vouches for the instructions.
+    // SAFETY: the caller guarantees the instructions.
     unsafe { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) }
 }
 
@@ -118,37 +118,37 @@ unsafe fn lanes32(count: usize) -> __m256i {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn lanes64(count: usize) -> __m256i {
-    // SAFETY: the caller vouches for the instructions.
+    // SAFETY: the caller guarantees the instructions.
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
 }
 
-/// The arguments in the order of the other masked loads.
+/// Masked load, with the arguments in the order of the other masked loads.
 ///
 /// # Safety
-/// The CPU must have AVX; the masked numbers must be there.
+/// The CPU must have AVX; the masked elements must be readable.
 #[inline(always)]
 unsafe fn masked_load_ps(mask: __m256i, from: *const f32) -> __m256 {
-    // SAFETY: the caller vouches for both.
+    // SAFETY: the caller guarantees both.
     unsafe { _mm256_maskload_ps(from, mask) }
 }
 
-/// The arguments in the order of the other masked loads.
+/// Masked load, with the arguments in the order of the other masked loads.
 ///
 /// # Safety
-/// The CPU must have AVX; the masked numbers must be there.
+/// The CPU must have AVX; the masked elements must be readable.
 #[inline(always)]
 unsafe fn masked_load_pd(mask: __m256i, from: *const f64) -> __m256d {
-    // SAFETY: the caller vouches for both.
+    // SAFETY: the caller guarantees both.
     unsafe { _mm256_maskload_pd(from, mask) }
 }
 
 /// See [`Lanes::transpose4`].
 ///
 /// # Safety
-/// As there.
+/// As for [`Lanes::transpose4`].
 #[inline(always)]
 unsafe fn transpose_f32(from: *const f32, stride: usize, to: *mut f32, wide: usize) {
-    // SAFETY: the caller vouches for four rows of four numbers on both sides; SSE is always there.
+    // SAFETY: the caller guarantees four rows of four numbers on both sides; SSE is always available.
     unsafe {
         let row = |i: usize| _mm_loadu_ps(from.add(i * stride));
         let (a, b, c, d) = (row(0), row(1), row(2), row(3));
@@ -164,10 +164,10 @@ unsafe fn transpose_f32(from: *const f32, stride: usize, to: *mut f32, wide: usi
 /// See [`Lanes::transpose4`].
 ///
 /// # Safety
-/// As there; the CPU must have AVX.
+/// As for [`Lanes::transpose4`]; the CPU must have AVX.
 #[inline(always)]
 unsafe fn transpose_f64(from: *const f64, stride: usize, to: *mut f64, wide: usize) {
-    // SAFETY: the caller vouches for four rows of four numbers on both sides, and for AVX.
+    // SAFETY: the caller guarantees four rows of four numbers on both sides, and AVX.
     unsafe {
         let row = |i: usize| _mm256_loadu_pd(from.add(i * stride));
         let (a, b, c, d) = (row(0), row(1), row(2), row(3));

@@ -1,17 +1,17 @@
 //! The vector kernels of matrix products, for every scalar and instruction set.
 //!
-//! A block of the output stays in registers while its inner products are added up: a row of `b` is loaded, every
+//! A block of the output stays in registers while its inner products are added up: a row of `b` is loaded, and every
 //! number of a column of `a` is broadcast and multiplied with it.
 //!
 //! ```text
-//! for at most 432 rows, for at most 256 of the inner dimension (so that what is read again is near):
-//!   for at most 4 registers of columns:    b where it lies, or copied to the stack
-//!     for as many rows as registers hold:  a where it lies
+//! for at most 432 rows, for at most 256 of the inner dimension (so that data read again stays in cache):
+//!   for at most 4 registers of columns:    b in place, or copied to the stack
+//!     for as many rows as registers hold:  a in place
 //! ```
 //!
-//! `b` is copied when its columns do not lie side by side, when they do not fill whole registers (the copy is padded
-//! with zeros), and when there are so many rows that the copy costs nothing and saves cache misses. The copy lives on
-//! the stack: a product never asks for memory. `a` is read number by number, so that its layout does not matter.
+//! `b` is copied when its columns are not adjacent, when they do not fill whole registers (the copy is padded with
+//! zeros), and when there are so many rows that the copy costs nothing and saves cache misses. The copy lives on the
+//! stack: a product never allocates. `a` is read number by number, so its layout does not matter.
 
 #![allow(unsafe_code)]
 
@@ -27,20 +27,20 @@ use crate::Real;
 /// Rows that are multiplied before the next part of the inner dimension: their part of `a` stays in the second-level
 /// cache. A multiple of the rows of every block.
 const HEIGHT: usize = 432;
-/// Inner products longer than this are cut.
+/// Inner products longer than this are split.
 const DEPTH: usize = 256;
 /// The same for the small copy.
 const SHALLOW: usize = 32;
 /// Bytes of the widest block's row: four registers.
 const WIDE: usize = 256;
-/// From so many rows on, a copy of `b` pays.
+/// From this many rows on, a copy of `b` pays off.
 const TALL: usize = 384;
 
 /// Room for a copy of some columns of `b`.
 #[repr(align(64))]
 struct Panel<const BYTES: usize>(#[allow(dead_code)] [u8; BYTES]);
 
-/// What a block needs to know beside its place.
+/// What a block needs to know besides its position.
 struct Block<T> {
     depth: usize,
     a_row: usize,
@@ -62,7 +62,7 @@ struct Columns<T> {
     width: usize,
 }
 
-/// The `i`-th of some nearly equal parts, rather than large ones and a small rest: where it starts, and its length.
+/// The `i`-th of several nearly equal parts (rather than large ones and a small rest): its start and its length.
 #[inline(always)]
 fn share(total: usize, parts: usize, i: usize) -> (usize, usize) {
     let start = i * total / parts;
@@ -91,7 +91,7 @@ macro_rules! level {
             /// # Safety
             /// The CPU must have the instructions of this module.
             pub(in super::super) unsafe fn product_f32(product: Product<'_, f32>) {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees the instructions.
                 unsafe { product_of::<f32, $f32>(product) }
             }
 
@@ -100,7 +100,7 @@ macro_rules! level {
             /// # Safety
             /// The CPU must have the instructions of this module.
             pub(in super::super) unsafe fn product_f64(product: Product<'_, f64>) {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees the instructions.
                 unsafe { product_of::<f64, $f64>(product) }
             }
 
@@ -108,8 +108,8 @@ macro_rules! level {
             unsafe fn product_of<T: Real, L: Lanes<T>>(product: Product<'_, T>) {
                 let (k, n) = product.b.shape();
                 let in_place = product.b.strides().1 == 1 && n.is_multiple_of(L::LEN);
-                // The room is as small as will do: probing pages of the stack costs as much as a small product.
-                // SAFETY: the caller vouches for the CPU; the last room is large enough for any product.
+                // The buffer is as small as possible: probing pages of the stack costs as much as a small product.
+                // SAFETY: the caller guarantees the CPU; the last room is large enough for any product.
                 unsafe {
                     if in_place && product.a.shape().0 < TALL {
                         run::<T, L, 0>(product)
@@ -175,7 +175,7 @@ macro_rules! level {
             ) {
                 let parts = height.div_ceil(ROWS[v]);
                 for (row, count) in (0..parts).map(|i| share(height, parts, i)) {
-                    // SAFETY: the caller vouches for all rows.
+                    // SAFETY: the caller guarantees all rows.
                     unsafe {
                         let (a, out) = (a.add(row * s.a_row), out.add(row * s.out_row));
                         match (v, count) {
@@ -195,8 +195,8 @@ macro_rules! level {
             unsafe fn block<T: Real, L: Lanes<T>, const R: usize, const V: usize>(
                 s: &Block<T>, a: *const T, b: *const T, out: *mut T,
             ) {
-                // SAFETY: the caller vouches for all that is reached; pointers step past the end only after their
-                // last use.
+                // SAFETY: the caller guarantees everything that is accessed; pointers step past the end only after
+                // their last use.
                 unsafe {
                     let mut acc = [[L::splat(T::ZERO); V]; R];
                     let (mut a, mut b) = (a, b);
@@ -232,8 +232,8 @@ macro_rules! level {
                 }
             }
 
-            /// Copies `depth` rows of some columns of `b` into rows of `wide` numbers, whole registers; what the
-            /// columns do not fill becomes 0.
+            /// Copies `depth` rows of some columns of `b` into rows of `wide` numbers, whole registers; the rest of
+            /// each row becomes 0.
             ///
             /// # Safety
             /// The CPU must have the instructions; `columns` must reach `depth` rows, `to` must have room.
@@ -243,7 +243,7 @@ macro_rules! level {
                 let adjacent = if col == 1 { width / L::LEN * L::LEN } else { width / 4 * 4 };
                 let deep = if row == 1 { depth / 4 * 4 } else { 0 };
                 for l in 0..depth {
-                    // SAFETY: the caller vouches for `depth` rows of `width` columns and for the room; `adjacent` and
+                    // SAFETY: the caller guarantees `depth` rows of `width` columns and the room; `adjacent` and
                     // `deep` are at most those.
                     unsafe {
                         let (from, to) = (first.add(l * row), to.add(l * wide));
@@ -254,7 +254,7 @@ macro_rules! level {
                                 done += L::LEN;
                             }
                         } else if l < deep {
-                            // Four rows at once; the three that follow find them done.
+                            // Four rows at once; the next three iterations skip them.
                             while l % 4 == 0 && done < adjacent {
                                 L::transpose4(from.add(done * col), col, to.add(done), wide);
                                 done += 4;

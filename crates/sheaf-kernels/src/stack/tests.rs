@@ -1,4 +1,4 @@
-//! Every kernel against its portable twin, at every shape that chooses another path.
+//! Every kernel against its portable version, at every shape that selects another path.
 
 use super::*;
 use crate::simd::Level;
@@ -11,7 +11,7 @@ fn normals(n: usize, stream: &mut TestRng) -> Vec<f32> {
     (0..n).map(|_| stream.normal() as f32).collect()
 }
 
-/// Relative to the largest: sums are taken in another order, and fused or not.
+/// Relative to the largest value: sums run in another order, and multiply-adds may be fused.
 fn assert_near(name: &str, got: &[f32], want: &[f32]) {
     let largest = want.iter().fold(1.0f32, |m, w| m.max(w.abs()));
     for (k, (g, w)) in got.iter().zip(want).enumerate() {
@@ -19,7 +19,7 @@ fn assert_near(name: &str, got: &[f32], want: &[f32]) {
     }
 }
 
-/// The rows that count; what a kernel makes of padding is never looked at.
+/// The rows in use; a kernel's output for padding is never used.
 fn used(table: &Table<'_>, rows: &[f32]) -> Vec<f32> {
     rows.chunks_exact(table.ld).flat_map(|one| &one[..table.rows]).copied().collect()
 }

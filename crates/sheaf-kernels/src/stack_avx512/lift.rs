@@ -30,8 +30,8 @@ pub(super) unsafe fn lift_shape<const LV: usize, const DV: usize, const HALF: bo
     }
 }
 
-/// Fᵀ s of one agent, s in registers; `last` marks the rows of the last vector that count. The sums bind here, not the
-/// loads: pairs of agents gain nothing.
+/// Fᵀ s of one agent, s in registers; `last` masks the rows of the last vector that are in use. The sums are the
+/// bottleneck, not the loads: pairs of agents gain nothing.
 ///
 /// # Safety
 /// `stack` has d_v·16·LV entries, `g` room for d_v.
@@ -50,7 +50,7 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
         if j >= d_v {
             break;
         }
-        // SAFETY: column j of the stack; the caller vouches for its size.
+        // SAFETY: column j of the stack; the caller guarantees its size.
         unsafe {
             let rows = |b: usize| if b + 1 == LV { last } else { 0xffff };
             let mut acc = _mm512_mul_ps(held[0], _mm512_maskz_loadu_ps(rows(0), stack.add(j * ld)));
@@ -65,7 +65,7 @@ unsafe fn lift_one<const LV: usize, const DV: usize>(
     unsafe { _mm512_mask_storeu_ps(g, mask, add_up::<DV>(sums)) };
 }
 
-/// Lane j of the answer is the sum of all lanes of `v[j]`; vectors from `DV` on are zero.
+/// Lane j of the result is the sum of all lanes of `v[j]`; vectors from `DV` on are zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn add_up<const DV: usize>(v: [__m512; 16]) -> __m512 {

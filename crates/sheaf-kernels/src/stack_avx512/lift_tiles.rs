@@ -1,7 +1,7 @@
 //! Exchange and lift of the maze's shape: eight slots of five rows, ten columns, stacks by [tiles](crate::tiles).
 //!
 //! The differences of an agent are five vectors of eight rows, each twice side by side; a tile then serves two columns.
-//! Five chains of five multiply-adds remain, whose lanes a small tree adds up.
+//! Five chains of five multiply-adds remain; a small tree adds up their lanes.
 
 use std::arch::x86_64::*;
 
@@ -12,7 +12,7 @@ use crate::tiles::{CHUNKS, COLUMNS, STACK};
 const LD: usize = 48;
 const D_V: usize = 10;
 const D_E: usize = 5;
-/// How many agents ahead the lines of what is kept are called.
+/// Prefetch distance of the kept differences, in agents.
 const AHEAD: usize = 4;
 /// The lanes of a state.
 const STATE: __mmask16 = (1 << D_V) - 1;
@@ -38,13 +38,13 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool, const MORE: bool>(
     let (mut ahead, end) = (band.agents.start, band.agents.end);
     let mut call = |count: usize| {
         for k in ahead..ahead + count {
-            // What is kept is written far from where anything was written lately: the lines are called in the order
-            // in which they will be needed.
+            // The kept differences go to lines that were not written recently: they are prefetched in the order in
+            // which they are needed.
             if KEEP && k < end {
                 let soon = pointers.s.wrapping_add(band.table.agent(k) * LD);
                 (0..LD / 16).for_each(|line| will_write(soon.wrapping_add(line * 16)));
             }
-            // In a large sheaf states come from memory. Bands are too short for the prefetchers of the CPU.
+            // In a large sheaf states come from memory. Bands are too short for the CPU's own prefetchers.
             if MORE {
                 let part = (k - band.agents.start) * D_V;
                 for soon in band.soon {
@@ -75,14 +75,14 @@ pub(super) unsafe fn lift_tiles_band<const KEEP: bool, const MORE: bool>(
     );
 }
 
-/// Calls a line of memory that will be read. It may lie anywhere: nothing is read by this.
+/// Prefetches a line that is read later. The address may be anything: nothing is read by this.
 #[inline(always)]
 fn will_read<T>(at: *const T) {
     // SAFETY: a prefetch touches nothing and cannot fault.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
-/// Calls a line of memory that will be written.
+/// Prefetches a line that is written later.
 #[inline(always)]
 fn will_write<T>(at: *const T) {
     // SAFETY: a prefetch touches nothing and cannot fault.
@@ -100,10 +100,10 @@ struct Pointers<'a> {
     shift: f32,
 }
 
-/// Agents that share a stack. `MORE` changes nothing here: an instance of its own for every caller is worth inlining.
+/// Agents that share a stack. `MORE` changes nothing here: it gives every caller its own instance, which is inlined.
 ///
 /// # Safety
-/// `tiles` has a whole stack; the agents, and their partners, lie within what the pointers show.
+/// `tiles` has a whole stack; the agents and their partners lie within the memory behind the pointers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
 unsafe fn lift_some<const KEEP: bool, const MORE: bool, const A: usize>(
@@ -111,7 +111,7 @@ unsafe fn lift_some<const KEEP: bool, const MORE: bool, const A: usize>(
     tiles: *const f32,
     at: &Pointers<'_>,
 ) {
-    // SAFETY: the caller vouches for all places.
+    // SAFETY: the caller guarantees all places.
     unsafe {
         let mut held = [[_mm512_setzero_ps(); CHUNKS]; A];
         for i in 0..A {
@@ -138,7 +138,7 @@ unsafe fn lift_some<const KEEP: bool, const MORE: bool, const A: usize>(
     }
 }
 
-/// y − y of the partner slots of one agent, each eight rows twice; also written to `s`, where they are kept.
+/// y − y of the partner slots of one agent, each eight rows twice; also written to `s` if they are kept.
 ///
 /// # Safety
 /// As for [`lift_some`].
@@ -158,8 +158,8 @@ unsafe fn exchange_one<const KEEP: bool>(agent: usize, at: &Pointers<'_>) -> [__
                 let mask = (((1u32 << to) - 1) & !((1u32 << from) - 1)) as __mmask8;
                 let shift = lo as isize - first as isize;
                 let start = origin.wrapping_add(partners[k] as usize).wrapping_offset(shift);
-                // SAFETY: the lanes of the mask lie inside the partner's slot; the others are never touched, so a
-                // start before or behind the rows is not read there.
+                // SAFETY: the lanes of the mask lie inside the partner's slot; the others are never accessed, so a
+                // start before or after the rows is not read there.
                 other = unsafe { _mm256_mask_loadu_ps(other, mask, start) };
             }
         }
@@ -176,7 +176,7 @@ unsafe fn exchange_one<const KEEP: bool>(agent: usize, at: &Pointers<'_>) -> [__
     held
 }
 
-/// Lane j of the answer is the sum over the rows of column j.
+/// Lane j of the result is the sum over the rows of column j.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
 fn add_up(v: [__m512; COLUMNS.len()]) -> __m512 {

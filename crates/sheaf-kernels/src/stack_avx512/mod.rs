@@ -22,12 +22,13 @@ use project::project_shape;
 use super::stack::{LiftBand, Table};
 use super::tiles;
 
-/// Whether these kernels take a table of this shape.
+/// Whether these kernels support a table of this shape.
 pub(super) fn fits(table: &Table<'_>) -> bool {
     table.d_v <= 16 && (16..=64).contains(&table.ld)
 }
 
-/// Calls `f::<vectors, columns, last vector is half>`; the maze's shape (40 rows, 10 columns) is known to the compiler.
+/// Calls `f::<vectors, columns, last vector is half>`; the maze's shape (40 rows, 10 columns) is a compile-time
+/// constant.
 macro_rules! by_shape {
     ($table:expr, $f:ident($($arg:expr),*)) => {
         match ($table.ld / 16, $table.d_v) {
@@ -44,8 +45,8 @@ macro_rules! by_shape {
     };
 }
 
-/// Checks once what the unchecked loads below rely on; returns how many views the table has, which each agent's view
-/// is then compared with.
+/// Checks once what the unchecked loads below rely on; returns the number of views of the table, which bounds each
+/// agent's view.
 fn check(table: &Table<'_>, stacks: usize, states: usize, rows: usize) -> usize {
     let Table { d_v, ld, index, order, .. } = *table;
     assert!(order.is_empty() || order.len() == index.len(), "an order that leaves agents out");
@@ -63,7 +64,7 @@ fn check_band(table: &Table<'_>, agents: &Range<usize>, base: usize, states: usi
     assert!(agents.end * d_v <= states && (agents.end - base) * ld <= rows, "a vector shorter than its band");
 }
 
-/// Where the stack of a view starts.
+/// The start of the stack of a view.
 #[inline(always)]
 fn place(view: u32, views: usize, len: usize) -> usize {
     assert!((view as usize) < views, "a view beyond the table");
@@ -84,7 +85,7 @@ pub(super) unsafe fn project(
 ) {
     check_band(&table, &agents, base, z.len(), y.len());
     let views = stacks.len() / (table.d_v * table.ld);
-    // SAFETY: the caller vouches for the CPU, `check_band` for the lengths.
+    // SAFETY: the caller guarantees the CPU, `check_band` the lengths.
     unsafe { by_shape!(table, project_shape(table, agents, base, views, stacks, z, y)) }
 }
 
@@ -94,16 +95,16 @@ pub(super) unsafe fn project(
 /// The CPU must have AVX-512 F, VL and DQ.
 pub(super) unsafe fn lift(table: Table<'_>, stacks: &[f32], s: &[f32], g: &mut [f32]) {
     let views = check(&table, stacks.len(), g.len(), s.len());
-    // SAFETY: the caller vouches for the CPU, `check` for the lengths.
+    // SAFETY: the caller guarantees the CPU, `check` the lengths.
     unsafe { by_shape!(table, lift_shape(table, views, stacks, s, g)) }
 }
 
-/// Whether [`lift_tiles`] takes this band: the maze's shape, with tiles.
+/// Whether [`lift_tiles`] supports this band: the maze's shape, with tiles.
 pub(super) fn fits_tiles(band: &LiftBand<'_, f32>) -> bool {
     !band.tiles.is_empty() && tiles::tile_len(band.table.d_v, band.slots) == tiles::STACK
 }
 
-/// Exchange and lift of a band in one pass: the differences never leave their registers (where they are kept for the
+/// Exchange and lift of a band in one pass: the differences stay in registers (if they are kept for the
 /// adjoint, they are written as well).
 ///
 /// # Safety
@@ -116,7 +117,7 @@ pub(super) unsafe fn lift_tiles(band: LiftBand<'_, f32>) {
     band.partners.check(band.slots, agents, base, band.y.len());
     let views = band.tiles.len() / tiles::STACK;
     let alone = agents.len() == table.index.len();
-    // SAFETY: the caller vouches for the CPU; all lengths were just checked.
+    // SAFETY: the caller guarantees the CPU; all lengths were just checked.
     unsafe {
         match (band.keep, alone) {
             (true, true) => lift_tiles_band::<true, false>(band, views),
@@ -143,17 +144,17 @@ pub(super) unsafe fn outers(
         return;
     }
     let views = check(&table, d_stacks.len(), states.len() / terms, rows.len() / terms);
-    // SAFETY: the caller vouches for the CPU, `check` for the lengths.
+    // SAFETY: the caller guarantees the CPU, `check` the lengths.
     unsafe { by_shape!(table, outers_shape(table, views, d_stacks, scale, terms, rows, states)) }
 }
 
-/// Columns of a table: 10 where `DV` is 10, otherwise as the table says (`DV` is then an upper limit of 16).
+/// Columns of a table: 10 where `DV` is 10, otherwise taken from the table (`DV` is then an upper limit of 16).
 #[inline(always)]
 fn columns<const DV: usize>(table: &Table<'_>) -> usize {
     if DV == 10 { 10 } else { table.d_v }
 }
 
-/// Calls `$two` with agents that share a view and stand side by side in the table's order, `$one` with the others. A
+/// Calls `$two` with agents that share a view and are adjacent in the table's order, `$one` with the others. A
 /// pair loads its stack once.
 macro_rules! by_pairs {
     ($table:expr, $range:expr, |$agents:ident, $view:ident| $one:expr, $two:expr) => {{

@@ -1,5 +1,5 @@
 //! dF_i += scale·Σ_t rows_t,i state_t,iᵀ, a block of columns held in registers over all terms of agents that share a
-//! view and stand side by side in the table's order.
+//! view and are adjacent in the table's order.
 
 use std::arch::x86_64::*;
 
@@ -38,7 +38,7 @@ pub(super) unsafe fn outers_shape<const LV: usize, const DV: usize, const HALF: 
                     let i = table.agent(k);
                     let (mut r, mut x) = (rows.as_ptr().add(i * ld), states.as_ptr().add(i * d_v + j));
                     for _ in 0..terms {
-                        // The full width is known to the compiler.
+                        // The full width is a compile-time constant.
                         if width == HELD {
                             block.add(HELD, r, x)
                         } else {
@@ -77,7 +77,7 @@ impl<const LV: usize, const HALF: bool> Block<LV, HALF> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
     unsafe fn add(&mut self, width: usize, r: *const f32, x: *const f32) {
-        // SAFETY: the caller vouches for the sizes.
+        // SAFETY: the caller guarantees the sizes.
         unsafe {
             let mut held = [_mm512_setzero_ps(); LV];
             for b in 0..Self::WHOLE {
@@ -96,14 +96,14 @@ impl<const LV: usize, const HALF: bool> Block<LV, HALF> {
         }
     }
 
-    /// Adds the block, scaled, to where it belongs.
+    /// Adds the block, scaled, to its columns of the gradient.
     ///
     /// # Safety
     /// `to` has `width` columns of 16·LV entries.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
     unsafe fn store(&self, width: usize, scale: f32, to: *mut f32) {
-        // SAFETY: the caller vouches for the sizes.
+        // SAFETY: the caller guarantees the sizes.
         unsafe {
             for c in 0..width {
                 for b in 0..Self::WHOLE {

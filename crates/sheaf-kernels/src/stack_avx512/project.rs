@@ -1,4 +1,4 @@
-//! y_i = F_i z_i: broadcast z_j, add column j. Agents that share a view go in pairs.
+//! y_i = F_i z_i: broadcast z_j, add column j. Agents that share a view are processed in pairs.
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -47,7 +47,7 @@ unsafe fn project_some<const LV: usize, const DV: usize, const HALF: bool, const
 ) {
     let (d_v, ld) = (columns::<DV>(table), LV * 16);
     let whole = if HALF { LV - 1 } else { LV };
-    // SAFETY: the caller vouches for all sizes.
+    // SAFETY: the caller guarantees all sizes.
     unsafe {
         // Two chains per block halve the wait for the multiply-add unit; a pair of agents has two already.
         let mut sums = [[[_mm512_setzero_ps(); LV]; A]; 2];
