@@ -1,11 +1,11 @@
-//! One error type for the library: what kind of mistake, where, what was expected, what came, and what to do.
+//! One error type for the library: the kind of mistake, where it is, what was expected, what was found, and a hint.
 
 use std::fmt;
 
 /// Library result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of mistake an [`Error`] reports. Match on this; the texts are for people.
+/// The kind of mistake that an [`Error`] reports. Match on this; the texts are for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -21,17 +21,17 @@ pub enum ErrorKind {
     NotPositiveDefinite,
     /// The constraints of a local problem exclude every point.
     Infeasible,
-    /// An inner solver stopped without an answer.
+    /// An inner solver stopped without a solution.
     SolverFailed,
     /// A combination of options that has no meaning.
     Unsupported,
-    /// A configuration or file that does not say what it should.
+    /// A configuration or file with invalid content.
     Malformed,
     /// The operating system refused to read or write.
     Io,
 }
 
-/// A mistake, with its place, what was expected, what was got, and a next step.
+/// A mistake, with its place, what was expected, what was found, and a next step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error(Box<Parts>);
 
@@ -61,13 +61,13 @@ impl Error {
         }))
     }
 
-    /// Adds what the reader can do about it.
+    /// Adds a hint for the reader.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// What kind of mistake it is.
+    /// The kind of mistake.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -87,7 +87,7 @@ impl Error {
         &self.0.got
     }
 
-    /// What to do about it, where there is something to say.
+    /// What to do about it, if there is a hint.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Checks that `got` items are there where `expected` are needed.
+/// Checks that the number of items, `got`, is the one `expected`.
 pub fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
     if expected == got {
         Ok(())
@@ -123,7 +123,7 @@ pub fn check_positive(place: &str, value: f64) -> Result<()> {
     }
 }
 
-/// Checks that every number of a slice is finite; names the first that is not.
+/// Checks that every number of a slice is finite; reports the first that is not.
 pub fn check_finite<T: crate::Real>(place: &str, values: &[T]) -> Result<()> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),

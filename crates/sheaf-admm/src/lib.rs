@@ -1,4 +1,4 @@
-//! Sheaf-constrained ADMM: solve it, differentiate through it.
+//! Sheaf-constrained ADMM: solve it, and differentiate through the solve.
 
 pub mod admm;
 pub mod error;

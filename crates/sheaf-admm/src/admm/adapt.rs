@@ -1,20 +1,20 @@
 //! Residual balancing: the penalty grows when proposals lag behind agreement and shrinks when agreement lags behind.
 //!
-//! ρ' = τρ where ‖r‖ > μ‖s‖, ρ/τ where ‖s‖ > μ‖r‖. The duals are scaled by 1/ρ, so u' = u·ρ/ρ'. The adjoint keeps the
-//! decisions that were made: ρ_k is a constant factor times the first ρ.
+//! ρ' = τρ where ‖r‖ > μ‖s‖, ρ/τ where ‖s‖ > μ‖r‖. The duals are scaled by 1/ρ, so u' = u·ρ/ρ'. The adjoint holds these
+//! decisions fixed: ρ_k is a constant factor times the first ρ.
 
 use super::residuals::Residuals;
 use crate::error::check_positive;
 use crate::{Error, ErrorKind, Real, Result};
 
-/// When and how far the penalty moves.
+/// When the penalty changes, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balancing<T> {
-    /// τ, the factor of one move; 2 is usual.
+    /// τ, the factor of one change; 2 is usual.
     pub factor: T,
-    /// μ, how unequal the residuals must be; 10 is usual.
+    /// μ, the ratio of the residuals that triggers a change; 10 is usual.
     pub ratio: T,
-    /// No move after this many iterations, so that the solve can settle.
+    /// No change after this many iterations, so that the solve can settle.
     pub until: usize,
 }
 
@@ -25,7 +25,7 @@ impl<T: Real> Default for Balancing<T> {
 }
 
 impl<T: Real> Balancing<T> {
-    /// Checks the two numbers.
+    /// Checks both parameters.
     pub fn validate(&self) -> Result<()> {
         for (place, value) in [("balancing factor", self.factor), ("balancing ratio", self.ratio)] {
             check_positive(place, value.to_f64())?;

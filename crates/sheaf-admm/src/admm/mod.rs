@@ -1,4 +1,4 @@
-//! ADMM on a sheaf: each agent solves (x), neighbours agree (z), disagreement is remembered (u).
+//! ADMM on a sheaf: each agent solves (x), neighbours agree (z), the duals accumulate disagreement (u).
 //!
 //! ```text
 //! x = prox_f(z − u)                      x̃ = α x + (1 − α) z
@@ -9,14 +9,14 @@
 //! | --- | --- | --- |
 //! | x | local proposals | `[samples, states]` |
 //! | z | the agreed state | `[samples, states]` |
-//! | u | scaled duals, the memory of disagreement | `[samples, states]` |
-//! | w | x̃ + u, what the consensus step aims at | `[samples, states]` |
+//! | u | scaled duals, the accumulated disagreement | `[samples, states]` |
+//! | w | x̃ + u, the target of the consensus step | `[samples, states]` |
 //!
 //! A batch is any number of samples on the same sheaf, one after the other in every vector ([`SheafOp::batch`]); inner
 //! products, residuals and stopping are per sample.
 //!
-//! [`Problem`] says what to solve, [`Options`] how long, [`Workspace`] holds all memory and the [`Tape`];
-//! [`Problem::solve`] runs and [`Problem::reverse`] differentiates what ran.
+//! [`Problem`] describes the problem, [`Options`] the length of the solve; [`Workspace`] holds all memory and the
+//! [`Tape`]. [`Problem::solve`] runs ADMM and [`Problem::reverse`] differentiates that run.
 
 mod adapt;
 mod options;
@@ -44,14 +44,14 @@ use crate::x_update::{Objective, Penalty};
 use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 
-/// What a sample, or a batch of samples, asks of its agents.
+/// The problem of a sample, or of a batch of samples.
 #[derive(Clone, Debug)]
 pub struct Problem<'a, T> {
-    /// Who must agree with whom, and on what; it also says how many samples there are.
+    /// The sheaf and its restriction maps; also gives the number of samples.
     pub op: SheafOp<'a, T>,
-    /// What each agent of each sample wants.
+    /// The local objectives of the agents of all samples.
     pub objective: Objective<'a, T>,
-    /// How agreement is found.
+    /// The consensus solver.
     pub z_update: &'a ZUpdate<T>,
     /// The penalty that couples proposals and agreement.
     pub rho: Penalty<'a, T>,
@@ -60,7 +60,7 @@ pub struct Problem<'a, T> {
 }
 
 impl<'a, T: Real> Problem<'a, T> {
-    /// Checks everything a solve relies on. Costs one pass over the parameters; call it when they arrive.
+    /// Checks everything that a solve relies on. Costs one pass over the parameters; call it once when they are set.
     pub fn validate(&self) -> Result<()> {
         let mut offsets = Vec::new();
         self.fill_offsets(&mut offsets);
@@ -77,7 +77,7 @@ impl<'a, T: Real> Problem<'a, T> {
         Ok(())
     }
 
-    /// Where the states of every agent of a batch start: the objective sees the agents of all samples in one row.
+    /// Where the states of every agent of a batch start: the objective treats the agents of all samples as one list.
     pub(crate) fn fill_offsets(&self, offsets: &mut Vec<usize>) {
         offsets.clear();
         let (one, n) = (self.op.sheaf().state_offsets(), self.op.sheaf().state_len());

@@ -20,12 +20,12 @@ pub struct Options<T> {
     pub iterations: usize,
     /// Stop a sample early when both its residuals are below these.
     pub tolerances: Option<Tolerances<T>>,
-    /// Adapt the penalty on the way; for a single sample.
+    /// Adapt the penalty during the solve; for a single sample.
     pub balancing: Option<Balancing<T>>,
     /// Only x is read afterwards: the z- and u-update of the last iteration, which change no x, are skipped, and the
     /// report has no residuals. For a fixed number of iterations.
     pub x_only: bool,
-    /// Record the last so many iterations alone; all of them without.
+    /// Record only this many of the last iterations; all of them if `None`.
     pub taped: Option<usize>,
 }
 
@@ -40,17 +40,17 @@ impl<T> Options<T> {
         Self { tolerances: Some(Tolerances { absolute, relative }), ..Self::fixed(iterations) }
     }
 
-    /// Skips what changes no x.
+    /// Skips the updates that change no x.
     pub fn x_only(self) -> Self {
         Self { x_only: true, ..self }
     }
 
-    /// Records the last `count` iterations alone.
+    /// Records only the last `count` iterations.
     pub fn taping(self, count: usize) -> Self {
         Self { taped: Some(count), ..self }
     }
 
-    /// Iterations before the first that is recorded.
+    /// Iterations before the first recorded one.
     pub(super) fn skip(&self) -> usize {
         self.taped.map_or(0, |taped| self.iterations.saturating_sub(taped))
     }

@@ -11,9 +11,9 @@ pub enum Status {
     Finished,
     /// Both residuals fell below their tolerances.
     Converged,
-    /// The limit came before the tolerances.
+    /// The iteration limit was reached before the tolerances.
     IterationLimit,
-    /// The observer asked to stop.
+    /// The observer stopped the solve.
     Stopped,
 }
 
@@ -24,20 +24,20 @@ pub struct SampleReport<T> {
     pub status: Status,
     /// Iterations that ran.
     pub iterations: usize,
-    /// The last residuals; none without an iteration, or where the last one stopped at its x.
+    /// The last residuals; `None` without an iteration, or if the last iteration computed only x.
     pub residuals: Option<Residuals<T>>,
 }
 
-/// How a solve ended: of a batch, the sample that fared worst.
+/// How a solve ended; for a batch, the worst over its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SolveReport<T> {
-    /// Why it ended: [`Status::IterationLimit`] if any sample met it, else [`Status::Stopped`] if any was stopped.
+    /// Why it ended: [`Status::IterationLimit`] if any sample reached it, else [`Status::Stopped`] if any was stopped.
     pub status: Status,
     /// Iterations that ran, of the sample that ran longest.
     pub iterations: usize,
-    /// The last residuals, each the largest of all samples; none where the last iteration stopped at its x.
+    /// The last residuals, each the largest of all samples; `None` if the last iteration computed only x.
     pub residuals: Option<Residuals<T>>,
-    /// What the penalty was multiplied by in the end (1 without balancing).
+    /// The final factor of the penalty (1 without balancing).
     pub rho_factor: T,
     /// How the inner solves ended.
     pub inner: InnerTotals,

@@ -1,15 +1,15 @@
-//! How far a solve still is from its end: primal ‖x̃ − z‖ and dual ‖ρ(z − z_prev)‖ (Boyd et al. 2011, section 3.3).
+//! Residuals of a solve: primal ‖x̃ − z‖ and dual ‖ρ(z − z_prev)‖ (Boyd et al. 2011, section 3.3).
 
 use super::{Problem, Tape};
 use crate::Real;
 use crate::x_update::Penalty;
 
-/// When an adaptive solve is finished.
+/// The stopping tolerances of a solve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerances<T> {
-    /// Per coordinate.
+    /// Absolute tolerance, per coordinate.
     pub absolute: T,
-    /// Relative to the size of x, z (primal) and ρu (dual).
+    /// Relative tolerance, with respect to the size of x, z (primal) and ρu (dual).
     pub relative: T,
 }
 
@@ -20,14 +20,14 @@ pub struct Residuals<T> {
     pub primal: T,
     /// ‖ρ(z − z_prev)‖.
     pub dual: T,
-    /// What `primal` must fall below.
+    /// The goal of `primal`.
     pub primal_goal: T,
-    /// What `dual` must fall below.
+    /// The goal of `dual`.
     pub dual_goal: T,
 }
 
 impl<T: Real> Residuals<T> {
-    /// Both are below their goals.
+    /// Whether both residuals are below their goals.
     pub fn met(&self) -> bool {
         self.primal <= self.primal_goal && self.dual <= self.dual_goal
     }
@@ -50,7 +50,7 @@ impl<T: Real> Problem<'_, T> {
         for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
             let rho = rho.of(i);
             for k in range[0]..range[1] {
-                // u' = w − z' and x̃ = w − u_old, so x̃ − z' = u' − u_old; u_old may be gone, x is not.
+                // u' = w − z' and x̃ = w − u_old, so x̃ − z' = u' − u_old; u_old may be overwritten, x is not.
                 let relaxed = self.relax * x[k] + (T::ONE - self.relax) * z_prev[k];
                 let (p, d) = (relaxed - z[k], rho * (z[k] - z_prev[k]));
                 sums[0] += p * p;

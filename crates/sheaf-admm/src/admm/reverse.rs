@@ -1,4 +1,4 @@
-//! The reverse sweep: gradients of everything a solve was given, through the iterations as they ran.
+//! The reverse sweep: gradients of all inputs of a solve, through the iterations that ran.
 
 use std::ops::Range;
 
@@ -10,18 +10,19 @@ use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{axpy, norm};
 
-/// How far back gradients flow. A choice apart from the solver.
+/// How far back gradients flow. Independent of the solver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Adjoint<T> {
     /// Through every iteration.
     Unrolled,
-    /// Through the last n iterations of each sample; the state before them, and what the z-update carries, is a constant.
+    /// Through the last n iterations of each sample; the state before them and the carry of the z-update are constants.
     LastSteps(usize),
     /// At the fixed point: (I − Jᵀ)λ = seed is solved by the Neumann series λ = Σ (Jᵀ)^j seed, J the Jacobian of one
-    /// step at the last state (z, u and what the z-update carries). It converges as fast as the solve did, needs no
+    /// step at the last state (z, u and the carry of the z-update). It converges as fast as the solve did, needs no
     /// tape beyond the last iteration, and is the derivative of the solution when the solve has converged, with a
     /// z-update whose own fixed point is the exact one: [`Exact`](crate::z_update::Exact), a solve to a tight
-    /// tolerance, or descent in edge space with warm starts. Seeds of all proposals of the window fall on the last.
+    /// tolerance, or descent in edge space with warm starts. Seeds of all proposals of the window are added to the
+    /// last.
     Implicit {
         /// Stop when a term of the series is this small relative to the first.
         tolerance: T,
@@ -30,37 +31,38 @@ pub enum Adjoint<T> {
     },
 }
 
-/// What the loss asks of the solve: the gradients of the last iterates.
+/// The gradients of the loss with respect to the last iterates.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a, T> {
-    /// Of the last W proposals x of every sample, oldest first: the last of a sample is that of its own last iteration.
+    /// Gradient of the last W proposals x of every sample, oldest first, counted back from the sample's own last
+    /// iteration.
     pub d_x: &'a [T], // [W, samples, states]
-    /// Of the last z, where the loss reads it.
+    /// Gradient of the last z, if the loss reads it.
     pub d_z: Option<&'a [T]>, // [samples, states]
-    /// Of the last u, where the loss reads it.
+    /// Gradient of the last u, if the loss reads it.
     pub d_u: Option<&'a [T]>, // [samples, states]
 }
 
-/// Where the reverse sweep adds.
+/// The gradients that the reverse sweep adds to.
 #[derive(Debug)]
 pub struct Gradients<'g, 'm, T> {
-    /// Of the objective's parameters.
+    /// Gradient of the objective's parameters.
     pub objective: &'g mut ObjectiveGrad<'m, T>,
-    /// Of the restriction maps.
+    /// Gradient of the restriction maps.
     pub maps: &'g mut MapsGrad<'m, T>,
-    /// Of the penalty.
+    /// Gradient of the penalty.
     pub rho: &'g mut [T], // [1] or [agents]
-    /// Of γ.
+    /// Gradient of γ.
     pub gamma: &'g mut T,
-    /// Of the step size of descent.
+    /// Gradient of the step size of descent.
     pub eta: &'g mut T,
-    /// Of the start h; empty when it is not wanted.
+    /// Gradient of the start h; empty if not needed.
     pub start: &'g mut [T], // [samples, states] or []
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Differentiates the solve last recorded in `ws`. Adds to every gradient. Iterations before the tape are constants,
-    /// as those before [`Adjoint::LastSteps`].
+    /// Differentiates the last recorded solve in `ws`. Adds to every gradient. Iterations before the tape are
+    /// constants, like those before [`Adjoint::LastSteps`].
     pub fn reverse(
         &self,
         adjoint: Adjoint<T>,
@@ -86,12 +88,12 @@ impl<T: Real> Problem<'_, T> {
                 sweep.implicit(tolerance, max_terms)
             }
         };
-        // After a failure too: nothing may wait for another reverse sweep of the same tape.
+        // After a failure too: no deferred term may remain for another reverse sweep of the same tape.
         let added = sweep.add_deferred();
         reversed.and(added)
     }
 
-    /// A product that is carried on, not computed, keeps every perturbation: the series would never fade.
+    /// A product that is carried on, not computed, keeps every perturbation: the series would never converge.
     fn check_implicit(&self, tape: &Tape<T>) -> Result<()> {
         let needed = 1 + usize::from(tape.x_only);
         if tape.recorded() < needed {
@@ -147,7 +149,7 @@ impl<T: Real> Problem<'_, T> {
     }
 }
 
-/// A reverse sweep under way.
+/// A reverse sweep in progress.
 struct Sweep<'s, 'p, 'g, 'm, T: Copy + Default> {
     problem: &'s Problem<'p, T>,
     seeds: &'s Seeds<'s, T>,
@@ -170,7 +172,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         b * n..(b + 1) * n
     }
 
-    /// Back from the last iteration to the first one.
+    /// From the last iteration back to the first.
     fn steps(&mut self) -> Result<()> {
         let samples = self.problem.op.samples();
         let first = (0..samples).map(|b| self.span(b).start).min().unwrap_or(0);
@@ -178,7 +180,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         let mut clear = true;
         for k in (first..ran).rev() {
             let Workspace { tape, work, back, .. } = &mut *self.ws;
-            // After iteration k the duals were rescaled when the penalty moved.
+            // After iteration k the duals were rescaled if the penalty changed.
             let (factor, next) = (tape.factor[tape.row(k)], tape.factor[tape.row(k + 1)]);
             if next != factor {
                 back.d_u[..tape.states].iter_mut().for_each(|d| *d *= factor / next);
@@ -204,7 +206,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    /// Notes whether sample `b` takes part in iteration `k`, and sets its gradients where it joins or leaves.
+    /// Records whether sample `b` takes part in iteration `k`, and sets its gradients where it joins or leaves.
     fn enter_or_leave(&mut self, k: usize, b: usize) {
         let (span, own) = (self.span(b), self.states(b));
         let Workspace { running, back, tape, .. } = &mut *self.ws;
@@ -226,7 +228,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         (k + self.window).checked_sub(ran).filter(|_| together)
     }
 
-    /// Collects the seeds of x after iteration `k`; `clear` says that there are none from before.
+    /// Collects the seeds of x after iteration `k`; `clear` means that there are none from before.
     fn gather_seeds(&mut self, k: usize, clear: bool) -> bool {
         let n = self.problem.op.state_len();
         if !clear {
@@ -245,14 +247,14 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         none
     }
 
-    /// Adds what the steps left for later of the maps' gradient.
+    /// Adds the deferred part of the maps' gradient.
     fn add_deferred(&mut self) -> Result<()> {
         let Problem { op, z_update, .. } = self.problem;
         let one = self.ws.tape.kept_len(self.problem);
         let spans = (0..op.samples()).map(|b| self.span(b));
         let all = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
         let tape = &self.ws.tape;
-        // The consensus of an iteration that stopped at its x kept nothing.
+        // An iteration that computed only x kept nothing of its consensus step.
         let end = if tape.x_only { all.end.min(tape.ran.unwrap_or(0).saturating_sub(1)) } else { all.end };
         let rows = tape.row(all.start)..tape.row(end.max(all.start));
         let mut kept = std::mem::take(&mut self.ws.tape.kept);
@@ -264,7 +266,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         added
     }
 
-    /// One iteration back, its penalty's gradient passed on with the factor in force.
+    /// One iteration back; its penalty's gradient is passed on with the current factor.
     fn one(&mut self, k: usize, factor: T, seed: Option<usize>) -> Result<()> {
         let n = self.problem.op.state_len();
         let Workspace { tape, work, back, running, .. } = &mut *self.ws;
@@ -305,7 +307,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
             self.ws.running[b] = self.ws.samples[b].iterations == ran;
             if self.ws.running[b] {
                 self.enter_seeds(b);
-                // At a fixed point all iterates are one: their seeds add up.
+                // At a fixed point all iterates are equal: their seeds add up.
                 for slot in 0..self.window {
                     let seed = &self.seeds.d_x[slot * n..][own.clone()];
                     axpy(&mut self.ws.back.d_x[own.clone()], T::ONE, seed);
@@ -357,7 +359,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         }
     }
 
-    /// How large the gradients of sample `b` are.
+    /// The size of the gradients of sample `b`.
     fn size(&self, b: usize) -> T {
         let (own, tape, back) = (self.states(b), &self.ws.tape, &self.ws.back);
         let carry = tape.carries / tape.samples;

@@ -1,4 +1,4 @@
-//! K iterations, or as many as the tolerances ask for, each sample for itself.
+//! K iterations, or until the tolerances are met, each sample on its own.
 
 use super::workspace::Work;
 use super::{
@@ -10,8 +10,8 @@ use crate::z_update::InnerTotals;
 use crate::{Error, ErrorKind, Real, Result};
 
 impl<T: Real> Problem<'_, T> {
-    /// Runs ADMM. The answers are in the workspace; a workspace made to differentiate also keeps the tape. A sample that
-    /// has met its tolerances, or that the observer has stopped, keeps its x, z and u while others go on.
+    /// Runs ADMM. The results are in the workspace; a workspace made to differentiate also keeps the tape. A sample
+    /// that has met its tolerances, or that the observer has stopped, keeps its x, z and u while others continue.
     pub fn solve(
         &self,
         start: Start<'_, T>,
@@ -76,7 +76,7 @@ impl<T: Real> Problem<'_, T> {
         self.set_factor(T::ONE, &mut ws.work)
     }
 
-    /// The residuals of the samples that took iteration `k`.
+    /// The residuals of the samples that ran iteration `k`.
     fn measure(
         &self,
         k: usize,
@@ -92,7 +92,7 @@ impl<T: Real> Problem<'_, T> {
         }
     }
 
-    /// Notes which samples end after `k` iterations, and why.
+    /// Records which samples end after `k` iterations, and why.
     fn end_samples(
         &self,
         k: usize,
@@ -119,7 +119,7 @@ impl<T: Real> Problem<'_, T> {
         }
     }
 
-    /// A number that is not finite somewhere stays: the last residuals or, without them, the last x show it.
+    /// Non-finite values persist: the last residuals or, without them, the last x contain them.
     fn check_finite(&self, k: usize, tape: &Tape<T>, samples: &[SampleReport<T>]) -> Result<()> {
         let n = self.op.sheaf().state_len();
         for (b, sample) in samples.iter().enumerate().filter(|(_, sample)| sample.iterations > 0) {
@@ -137,7 +137,7 @@ impl<T: Real> Problem<'_, T> {
         Ok(())
     }
 
-    /// The penalty held in a buffer of this workspace, as the consensus step takes it: one number, or one per agent.
+    /// The penalty in a buffer of this workspace, in the form for the consensus step: one number, or one per agent.
     pub(super) fn penalty_of<'b>(&self, buffer: &'b [T]) -> Penalty<'b, T> {
         match self.rho {
             Penalty::Scalar(_) => Penalty::Scalar(buffer[0]),
@@ -145,7 +145,7 @@ impl<T: Real> Problem<'_, T> {
         }
     }
 
-    /// The same for the agents of all samples, as the objective takes it.
+    /// The same for the agents of all samples, in the form for the objective.
     pub(super) fn penalty_of_all<'b>(&self, buffer: &'b [T]) -> Penalty<'b, T> {
         match self.rho {
             Penalty::Scalar(_) => Penalty::Scalar(buffer[0]),
@@ -153,7 +153,7 @@ impl<T: Real> Problem<'_, T> {
         }
     }
 
-    /// Sets the penalty in force to `factor` times the given one and prepares both updates for it.
+    /// Sets the current penalty to `factor` times the given one and prepares both updates for it.
     pub(super) fn set_factor(&self, factor: T, work: &mut Work<T>) -> Result<()> {
         work.factor = None;
         match self.rho {

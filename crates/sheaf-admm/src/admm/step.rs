@@ -1,4 +1,4 @@
-//! One iteration, in the paper's order and letters, and its reverse.
+//! One iteration, in the paper's order and notation, and its reverse.
 
 use super::workspace::{Back, Work};
 use super::{Gradients, Problem, Tape};
@@ -7,7 +7,7 @@ use crate::{Real, Result};
 use sheaf_kernels::vector::{reverse_dual, sub};
 
 impl<T: Real> Problem<'_, T> {
-    /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep theirs.
+    /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep their values.
     pub(super) fn step(
         &self,
         k: usize,
@@ -47,9 +47,9 @@ impl<T: Real> Problem<'_, T> {
         Ok(report)
     }
 
-    /// The reverse of [`step`](Self::step) `k`. On entry `back.d_z`, `back.d_u`, `back.d_carry` hold the gradients of what
-    /// the step left, `d_x` that of x beyond (`back.d_x` without); on return those of what it was given. Only samples that
-    /// are running take part; the gradients of the others are 0.
+    /// The reverse of [`step`](Self::step) `k`. On entry `back.d_z`, `back.d_u`, `back.d_carry` hold the gradients of
+    /// the outputs of the step, and `d_x` any further gradient of x (`back.d_x` if `None`); on return those of its
+    /// inputs. Only samples that are running take part; the gradients of the others are 0.
     pub(super) fn step_vjp(
         &self,
         k: usize,

@@ -1,5 +1,5 @@
-//! The iterates of a solve. While recording, every iteration writes its own row, and the reverse sweep reads them again;
-//! otherwise there are two rows that change places.
+//! The iterates of a solve. While recording, every iteration writes its own row, and the reverse sweep reads the rows
+//! again; otherwise two rows alternate.
 //!
 //! | array | rows while recording n iterations | else |
 //! | --- | --- | --- |
@@ -7,13 +7,13 @@
 //! | u, carry | n + 1 | 1 |
 //! | x | n | 2 |
 //! | factor of the penalty | n + 1 | 0 |
-//! | what the consensus solver kept | n, if asked for | 0 |
+//! | steps kept by the consensus solver | n, if requested | 0 |
 
 use super::{Mode, Problem};
 use crate::Real;
 use sheaf_kernels::aligned::AlignedVec;
 
-/// What the reverse sweep needs of a solve: the state before every iteration, x after it, and the penalty's factor.
+/// The tape of a solve: the state before every iteration, x after it, and the factor of the penalty.
 #[derive(Clone, Debug, Default)]
 pub struct Tape<T: Copy + Default> {
     pub(super) x: AlignedVec<T>,
@@ -24,20 +24,20 @@ pub struct Tape<T: Copy + Default> {
     pub(super) kept: AlignedVec<T>,
     pub(super) keeping: bool,
     pub(super) recording: bool,
-    /// Iterations that ran, of the sample that ran longest; none after a solve that failed.
+    /// Iterations that ran, of the sample that ran longest; `None` after a solve that failed.
     pub(super) ran: Option<usize>,
-    /// Iterations before the first that is on the tape.
+    /// Iterations before the first one on the tape.
     pub(super) skip: usize,
-    /// The last iteration stopped at its x.
+    /// Whether the last iteration computed only x.
     pub(super) x_only: bool,
-    /// Numbers of a row.
+    /// Length of a row.
     pub(super) states: usize,
     pub(super) carries: usize,
     pub(super) samples: usize,
 }
 
 impl<T: Real> Tape<T> {
-    /// Makes room; says whether a recorded solve survived.
+    /// Makes room; returns whether a recorded solve is still valid.
     pub(super) fn fit(&mut self, problem: &Problem<'_, T>, mode: Mode) -> bool {
         let (recording, keeping, iterations) = match mode {
             Mode::Solve => (false, false, 0),
@@ -48,7 +48,7 @@ impl<T: Real> Tape<T> {
         (self.recording, self.keeping) = (recording, keeping);
         let survives = same && self.room(problem) >= iterations.max(1);
         let (n, carry) = (problem.op.state_len(), problem.z_update.carry_len(&problem.op));
-        // Sizes beyond all memory are not taken, and the solve refuses.
+        // Sizes too large to allocate are not allocated; the solve then returns an error.
         let more = if recording { iterations.saturating_add(1) } else { 1 };
         self.x.ensure(iterations.max(2).saturating_mul(n));
         self.z.ensure(more.max(2).saturating_mul(n));
@@ -61,7 +61,7 @@ impl<T: Real> Tape<T> {
         survives
     }
 
-    /// Numbers kept of the inner steps of one iteration.
+    /// Length of the inner steps kept from one iteration.
     pub(super) fn kept_len(&self, problem: &Problem<'_, T>) -> usize {
         if self.keeping { problem.z_update.kept_len(&problem.op) } else { 0 }
     }
@@ -87,7 +87,7 @@ impl<T: Real> Tape<T> {
             .fold(x.min(kept), usize::min)
     }
 
-    /// Where iteration `k` starts from in `z`.
+    /// The row of `z` that iteration `k` starts from.
     pub(super) fn z_row(&self, k: usize) -> usize {
         match (self.recording, k.checked_sub(self.skip)) {
             (true, Some(row)) => row,
@@ -96,12 +96,12 @@ impl<T: Real> Tape<T> {
         }
     }
 
-    /// Where iteration `k` starts from in `u`, `carry` and `factor`.
+    /// The row of `u`, `carry` and `factor` that iteration `k` starts from.
     pub(super) fn row(&self, k: usize) -> usize {
         if self.recording { k.saturating_sub(self.skip) } else { 0 }
     }
 
-    /// Where iteration `k` leaves its x. Iterations before the tape change places with the next.
+    /// The row of x that iteration `k` writes. Iterations before the tape alternate rows with the next.
     fn x_row(&self, k: usize) -> usize {
         self.z_row(k)
     }
@@ -124,7 +124,7 @@ impl<T: Real> Tape<T> {
         (&self.z[z * n..][..n], &self.u[u * n..][..n], &mut self.x[x * n..][..n])
     }
 
-    /// (z before, z after, carry, kept) of iteration `k`; the carry is the one before, in the place of the one after.
+    /// (z before, z after, carry, kept) of iteration `k`; the carry is the one before, in the row of the one after.
     pub(super) fn agreement(&mut self, k: usize, kept: usize) -> (&[T], &mut [T], &mut [T], &mut [T]) {
         let (n, c) = (self.states, self.carries);
         let (from, to) = (self.row(k), self.row(k + 1));
@@ -144,7 +144,7 @@ impl<T: Real> Tape<T> {
         (&self.z[z * n..][..n], &self.carry[row * c..][..c], &mut self.kept[row * kept..][..kept])
     }
 
-    /// Notes the factor of the penalty before iteration `k`.
+    /// Records the factor of the penalty before iteration `k`.
     pub(super) fn record_factor(&mut self, k: usize, factor: T) {
         if self.recording {
             let row = self.row(k);
@@ -158,7 +158,7 @@ impl<T: Real> Tape<T> {
         (&self.z[z * n..][..n], &mut self.u[u * n..][..n])
     }
 
-    /// Takes x, z and u of a sample from the iteration before `k`.
+    /// Copies x, z and u of a sample from the iteration before `k`.
     pub(super) fn hold(&mut self, k: usize, sample: usize, with_z: bool) {
         let (n, len) = (self.states, self.states / self.samples);
         let at = |row: usize| row * n + sample * len..row * n + (sample + 1) * len;
@@ -179,7 +179,7 @@ impl<T: Real> Tape<T> {
         self.ran.filter(|_| self.recording).map_or(0, |ran| ran.saturating_sub(self.skip))
     }
 
-    /// Numbers that it holds.
+    /// Total length of its buffers.
     pub(super) fn len(&self) -> usize {
         [&self.x, &self.z, &self.u, &self.carry, &self.factor, &self.kept].iter().map(|b| b.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Observers see every iteration as a borrowed view.
+//! Observers receive every iteration as a borrowed view.
 
 use super::residuals::agent_distances;
 use crate::sheaf::SheafOp;
@@ -12,25 +12,25 @@ pub struct Iteration<'v, 'a, T> {
     pub k: usize,
     /// Proposals.
     pub x: &'v [T], // [samples, states]
-    /// The agreed state; the one before where the last iteration stopped at its x
+    /// The agreed state; the previous one if the last iteration computed only x
     /// ([`Options::x_only`](super::Options::x_only)).
     pub z: &'v [T], // [samples, states]
-    /// The duals, as z.
+    /// The duals; the previous ones in the same case.
     pub u: &'v [T], // [samples, states]
-    /// The agreed state before.
+    /// The agreed state before this iteration.
     pub z_prev: &'v [T], // [samples, states]
-    /// The penalty in force.
+    /// The current penalty.
     pub rho: Penalty<'v, T>,
     /// Over-relaxation.
     pub relax: T,
     /// The sheaf and its maps.
     pub op: SheafOp<'a, T>,
-    /// Which samples took this iteration; the others keep what they had.
+    /// Which samples ran this iteration; the others keep their values.
     pub running: &'v [bool], // [samples]
 }
 
 impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
-    /// What it is for one sample of the batch.
+    /// The view of one sample of the batch.
     ///
     /// # Panics
     /// If there is no sample `b`.
@@ -83,13 +83,13 @@ impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
     }
 }
 
-/// Sees each iteration after it ran. `()` sees nothing and costs nothing.
+/// Receives each iteration after it ran. `()` does nothing and costs nothing.
 pub trait Observer<T> {
     /// Called after every iteration; return `false` to end the solve of all samples there.
     fn iteration(&mut self, view: &Iteration<'_, '_, T>) -> bool;
 
-    /// Whether sample `b` goes on. Asked after every [`iteration`](Self::iteration) that did not end the solve, for every
-    /// sample that took it; return `false` to end this sample there while others go on.
+    /// Whether sample `b` continues. Called after every [`iteration`](Self::iteration) that did not end the solve, for
+    /// every sample that ran it; return `false` to end this sample there while others continue.
     fn goes_on(&mut self, b: usize) -> bool {
         let _ = b;
         true
@@ -109,7 +109,7 @@ impl<T, F: FnMut(&Iteration<'_, '_, T>) -> bool> Observer<T> for F {
     }
 }
 
-/// Keeps everything: states, residuals per agent, the edge residual.
+/// Records everything: states, residuals per agent, the edge residual.
 #[derive(Clone, Debug, Default)]
 pub struct Trace<T> {
     /// Proposals, `[iterations, samples, states]`.
@@ -139,7 +139,7 @@ impl<T: Real> Observer<T> for Trace<T> {
         self.dual.extend_from_slice(&norms);
         let (mut r, mut rows) = (vec![T::ZERO; sheaf.edge_len()], vec![T::ZERO; sheaf.row_len()]);
         for b in 0..view.op.samples() {
-            // The lengths fit, so there is no error.
+            // The lengths match, so there is no error.
             self.edge_rms.extend(view.sample(b).edge_rms(&mut r, &mut rows));
         }
         true

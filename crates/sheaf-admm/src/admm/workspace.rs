@@ -1,10 +1,10 @@
-//! All memory of a solve, taken once.
+//! All memory of a solve, allocated once.
 
 use super::{Problem, SampleReport, Tape};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
-/// What a workspace is for.
+/// The purpose of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Solving only.
@@ -14,15 +14,15 @@ pub enum Mode {
         /// The most iterations a solve may record.
         iterations: usize,
     },
-    /// The same with a tape that also keeps the inner steps of the consensus solver, where it can: the reverse sweep
-    /// then replays nothing. Costs many times the memory and saves up to a third of the products.
+    /// The same with a tape that also keeps the inner steps of the consensus solver, if it supports this: the reverse
+    /// sweep then replays nothing. Costs many times the memory and saves up to a third of the products.
     Keep {
         /// The most iterations a solve may record.
         iterations: usize,
     },
 }
 
-/// Buffers for the solves of one worker. Made once, grown when a larger problem comes, never shrunk: after the first
+/// Buffers for the solves of one worker. Created once, grown for larger problems, never shrunk: after the first
 /// batch of a kind nothing is allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace<T: Copy + Default> {
@@ -33,14 +33,14 @@ pub struct Workspace<T: Copy + Default> {
     pub(super) running: Vec<bool>,            // [samples]
 }
 
-/// What a step needs beside the iterates.
+/// What a step needs besides the iterates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Work<T: Copy + Default> {
     pub w: AlignedVec<T>,         // [samples, states]
-    pub rho: AlignedVec<T>,       // [1] or [samples, agents], the penalty in force
+    pub rho: AlignedVec<T>,       // [1] or [samples, agents], the current penalty
     pub x_scratch: AlignedVec<T>, // the objective's
     pub z_scratch: AlignedVec<T>, // the consensus solver's
-    /// What the penalty is multiplied by, if both updates are prepared for it.
+    /// The factor of the penalty, if both updates are prepared for it.
     pub factor: Option<T>,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
 }
@@ -67,7 +67,7 @@ impl<T: Real> Workspace<T> {
         ws
     }
 
-    /// Grows to fit; does nothing when it already does.
+    /// Grows to fit; does nothing if it already fits.
     pub fn fit(&mut self, problem: &Problem<'_, T>, mode: Mode) {
         let (op, n) = (&problem.op, problem.op.state_len());
         let (carry, rho) = (problem.z_update.carry_len(op), problem.rho.grad_len(op.agents()));
@@ -100,7 +100,7 @@ impl<T: Real> Workspace<T> {
         back.first.reserve(op.samples().saturating_sub(back.first.len()));
     }
 
-    /// Checks that a solve that records so many iterations fits.
+    /// Checks that a solve that records this many iterations fits.
     pub(super) fn check_solve(&self, problem: &Problem<'_, T>, recorded: usize) -> Result<()> {
         let (op, work) = (&problem.op, &self.work);
         check_room("states", op.state_len(), work.w.len())?;
@@ -133,8 +133,8 @@ impl<T: Real> Workspace<T> {
         check_room("scratch of the z-update", scratch, self.work.z_scratch.len())
     }
 
-    /// Proposals of all samples after iteration `k` (from 0) of a recorded solve, `[samples, states]`. A sample that ended
-    /// before keeps its last.
+    /// Proposals of all samples after iteration `k` (from 0) of a recorded solve, `[samples, states]`. A sample that
+    /// ended earlier keeps its last.
     pub fn x_at(&self, k: usize) -> Result<&[T]> {
         let known = self.tape.skip..self.tape.ran.unwrap_or(0);
         if self.tape.recording && known.contains(&k) {
@@ -181,8 +181,8 @@ impl<T: Real> Workspace<T> {
         }
     }
 
-    /// The last agreed state, `[samples, states]`; empty after a solve that failed. A solve that is
-    /// [x-only](super::Options::x_only) leaves the one that its last proposals came from.
+    /// The last agreed state, `[samples, states]`; empty after a solve that failed. After a solve that is
+    /// [x-only](super::Options::x_only), it is the one that the last proposals were computed from.
     pub fn z(&self) -> &[T] {
         self.tape.ran.map_or(&[], |ran| self.tape.z(ran - usize::from(self.tape.x_only)))
     }
@@ -197,7 +197,7 @@ impl<T: Real> Workspace<T> {
         &self.samples
     }
 
-    /// How many numbers it holds.
+    /// Total length of its buffers.
     pub fn len(&self) -> usize {
         let Self { work, back, .. } = self;
         let work = [&work.w, &work.rho, &work.x_scratch, &work.z_scratch];
@@ -207,7 +207,7 @@ impl<T: Real> Workspace<T> {
         self.tape.len() + all.map(|b| b.len()).sum::<usize>()
     }
 
-    /// True before the first problem.
+    /// Whether nothing is allocated, as before the first problem.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Cholesky factorisation of small dense matrices, and solves with the factor; no inverse is ever formed.
+//! Cholesky factorisation of small dense matrices, and solves with the factor; no inverse is formed.
 //!
 //! ```text
 //! A = L Lᵀ        A x = b:  L y = b, then Lᵀ x = y
@@ -16,9 +16,9 @@ use sheaf_kernels::simd::kernel;
 /// The pivot at which a factorisation stopped: the matrix is not positive definite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BadPivot {
-    /// Which row of the matrix.
+    /// The row of the matrix.
     pub row: usize,
-    /// What was left of its diagonal entry.
+    /// The remainder of its diagonal entry.
     pub value: f64,
 }
 
@@ -34,8 +34,8 @@ impl BadPivot {
     }
 }
 
-/// Overwrites A by its factor L. A pivot must exceed `relative` times the diagonal entry it came from: 0 asks for
-/// positive definiteness, more asks for rows that rounding cannot confuse.
+/// Overwrites A by its factor L. A pivot must exceed `relative` times the diagonal entry it came from: 0 requires
+/// positive definiteness, more requires rows that are independent beyond rounding.
 pub fn factor<T: Real>(a: &mut [T], n: usize, relative: T) -> Result<(), BadPivot> {
     debug_assert!(a.len() >= n * n);
     let mut bad = None;
@@ -57,7 +57,7 @@ fn factor_body<T: Real, const FMA: bool>(a: &mut [T], n: usize, relative: T, bad
             row[j] = (row[j] - short_dot(&row[..j], &other[..j])) / other[j];
         }
         let pivot = row[i] - short_dot(&row[..i], &row[..i]);
-        // Written so that a NaN fails too.
+        // Written so that NaN fails too.
         if !(pivot > relative * row[i] && pivot.is_finite()) {
             *bad = Some(BadPivot { row: i, value: pivot.to_f64() });
             return;
@@ -86,7 +86,7 @@ fn solve_body<T: Real, const FMA: bool>(l: &[T], n: usize, b: &mut [T]) {
         let row = &l[i * n..i * n + i + 1];
         let x = b[i] / row[i];
         b[i] = x;
-        // Row i of L is column i of Lᵀ: what x contributes to the equations above.
+        // Row i of L is column i of Lᵀ: the contribution of x to the equations above.
         b[..i].iter_mut().zip(row).for_each(|(b, &l)| *b -= x * l);
     }
 }

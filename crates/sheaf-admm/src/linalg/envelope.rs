@@ -2,9 +2,10 @@
 //!
 //! The matrix is made of blocks, which are put in [reverse Cuthill–McKee order](super::ordering). Row i keeps its
 //! entries from the first block it touches up to the diagonal; the factor fills exactly that space, so it replaces the
-//! matrix in place and its size is known before any number is. A full matrix is the case where every row begins at 0.
+//! matrix in place and its size is known in advance. A full matrix is the case where every row begins at 0.
 //!
-//! Rows are found one after the other, l_ij = (a_ij − Σ_k l_ik l_jk)/l_jj, each sum a product of two contiguous runs.
+//! Rows are computed one after the other, l_ij = (a_ij − Σ_k l_ik l_jk)/l_jj, each sum a product of two contiguous
+//! runs.
 //!
 //! With a rank tolerance the matrix may be singular (a Gram matrix with dependent rows): where the pivot, the squared
 //! distance of row i from the rows before it, is at most tolerance·a_ii, the row is dropped: its unknown is 0 and its
@@ -14,7 +15,7 @@ use super::ordering::reverse_cuthill_mckee;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{axpy, dot};
 
-/// Where the entries of a symmetric block matrix and of its factor are.
+/// Layout of the entries of a symmetric block matrix and of its factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
     home: Vec<usize>,  // [blocks + 1], first row of a block in the caller's order
@@ -47,12 +48,12 @@ impl Envelope {
         Self { home, place, first, start }
     }
 
-    /// Numbers in the matrix, and in its factor.
+    /// Number of entries of the matrix, and of its factor.
     pub fn len(&self) -> usize {
         self.start[self.rows()]
     }
 
-    /// Rows of the matrix.
+    /// Number of rows of the matrix.
     pub fn rows(&self) -> usize {
         self.first.len()
     }

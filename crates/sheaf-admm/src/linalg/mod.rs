@@ -1,4 +1,4 @@
-//! Factorisations that can fail, and the cutting of scratch; the kernels below them are [`sheaf_kernels`].
+//! Factorisations that can fail, and the splitting of scratch; the kernels below them are in [`sheaf_kernels`].
 
 pub(crate) mod cholesky;
 pub(crate) mod envelope;

@@ -1,9 +1,9 @@
 //! Reverse Cuthill–McKee: number the vertices of a graph so that neighbours have close numbers.
 //!
-//! A factorisation that fills the space between a row's first entry and the diagonal then has little to fill.
+//! A factorisation that fills the space between a row's first entry and the diagonal then has little fill-in.
 
-/// The vertices in their new order, each once. `neighbours[v]` lists the vertices next to v, in any order, as often
-/// as it likes, with or without v itself.
+/// The vertices in their new order, each once. `neighbours[v]` lists the vertices next to v, in any order, with
+/// repetitions allowed, with or without v itself.
 pub fn reverse_cuthill_mckee(neighbours: &[Vec<usize>]) -> Vec<usize> {
     let mut order = Vec::with_capacity(neighbours.len());
     let mut seen = vec![false; neighbours.len()];
@@ -49,7 +49,7 @@ fn walk(
     }
 }
 
-/// A vertex at the rim of the component of `v`: walks to a farthest vertex until that no longer gets farther.
+/// A vertex at the rim of the component of `v`: walks to a farthest vertex until the distance stops growing.
 fn rim(neighbours: &[Vec<usize>], v: usize) -> usize {
     let (mut best, mut most) = (v, 0);
     loop {

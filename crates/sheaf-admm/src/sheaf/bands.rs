@@ -1,18 +1,18 @@
 //! The Laplacian of a large sheaf, band by band, so that rows never leave the cache.
 //!
-//! Rows are nearly five times as long as states (40 numbers for 10 in the maze). Written whole and read again they are
-//! what a sweep over a large sheaf waits for. But an agent needs only the rows of its partners, and on a grid those are
-//! at most a grid row away: its *reach*. So the sweep projects one band of agents after the other and lifts each as
-//! soon as all its partners are projected:
+//! Rows are nearly five times as long as states (40 numbers for 10 in the maze). If they are written whole and read
+//! again, a sweep over a large sheaf is bound by their memory traffic. But an agent needs only the rows of its
+//! partners, and on a grid those are at most a grid row away: its *reach*. So the sweep projects one band of agents
+//! after the other and lifts each as soon as all its partners are projected:
 //!
 //! ```text
 //! project   0   1   2   3   4 …
 //! lift              0   1   2 …      lag = ⌈reach / BAND⌉, here 2
 //! ```
 //!
-//! Rows of the last 2·lag + 1 bands suffice. They lie in a window that moves on when it is full; a sheaf of few bands
-//! fits it entirely, and the sweep is a projection of all agents, then a lift of all. While a band is lifted, the
-//! states that the next one needs are called from memory.
+//! The rows of the last 2·lag + 1 bands suffice. They lie in a window that moves on when it is full; a sheaf of few
+//! bands fits it entirely, and the sweep is a projection of all agents, then a lift of all. While a band is lifted, the
+//! states that the next one needs are prefetched.
 
 use std::ops::Range;
 
@@ -23,17 +23,17 @@ use sheaf_kernels::stack::{BAND, LiftBand, Table};
 /// Bands of rows that always fit the second-level cache beside the stacks (a band of the maze is 24 kB).
 const WINDOW: usize = 16;
 
-/// Where a sweep reads its states.
+/// The source of the states of a sweep.
 pub(crate) trait Input<T> {
     /// Makes these states ready; called for every range in order, before it is read.
     fn ready(&mut self, states: Range<usize>);
-    /// All states, of which those made ready count.
+    /// All states, of which only those made ready are valid.
     fn get(&self) -> &[T];
-    /// What [`ready`](Self::ready) will touch; it may be called from memory before.
+    /// What [`ready`](Self::ready) touches; it may be prefetched.
     fn sources(&self) -> [&[T]; 2];
 }
 
-/// States that are there already.
+/// States that already exist.
 pub(crate) struct Given<'a, T>(pub &'a [T]);
 
 impl<T> Input<T> for Given<'_, T> {
@@ -50,7 +50,7 @@ impl<T> Input<T> for Given<'_, T> {
 pub(crate) struct Made<'a, T, F> {
     pub to: &'a mut [T],
     pub make: F,
-    /// What `make` reads beside what is there.
+    /// What `make` reads besides the existing states.
     pub from: &'a [T],
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Bands<'a, T> {
 }
 
 impl<T: Real> Bands<'_, T> {
-    /// q = gamma·L p + shift·p; as the sweep of the products asks for it.
+    /// q = gamma·L p + shift·p, in the form that the sweep of the products needs.
     #[inline]
     pub fn sweep(
         &self,

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | shared, stack | one for all | the same |
 //! | table, low-rank | `index` and `order` are `[samples, agents]` | its part of them |
-//! | packed | one [`ViewGroups`](super::ViewGroups) a sample, gradients one after the other | its own |
+//! | packed | one [`ViewGroups`](super::ViewGroups) per sample, gradients one after the other | its own |
 //! | per agent | stacks `[samples, stack_len]` | its part |
 
 use super::{LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf};

@@ -1,7 +1,7 @@
 //! Slots that meet in cliques: every two slots of a group are joined by exactly one edge, and no edge leaves a group.
 //!
-//! Then the exchange needs no walk over edges: (DᵀD y)_slot = c y_slot − Σ y over the c slots of its group. Grids have
-//! pairs and single slots, a Sudoku board has the three views of each cell.
+//! Then the exchange does not iterate over edges: (DᵀD y)_slot = c y_slot − Σ y over the c slots of its group. Grids
+//! have pairs and single slots, a Sudoku board has the three views of each cell.
 
 use super::{AgentGraph, Uniform};
 use sheaf_kernels::cliques::Groups;
@@ -54,7 +54,7 @@ impl Cliques {
         cliques.sizes.iter().zip(&joined).all(whole).then_some(cliques)
     }
 
-    /// As the kernels read them.
+    /// The groups in the form that the kernels read.
     pub(crate) fn groups(&self) -> Groups<'_> {
         Groups { of: &self.of, sizes: &self.sizes }
     }

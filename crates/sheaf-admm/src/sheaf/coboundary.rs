@@ -11,7 +11,7 @@ use super::{Maps, MapsGrad, Sheaf};
 use crate::Real;
 use sheaf_kernels::vector::{dot, scale_shift};
 
-/// The products of a sheaf with maps that fit it, on vectors whose lengths were checked before.
+/// The products of a sheaf with maps that fit it, on vectors of lengths checked by the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Products<'a, T> {
     pub(super) sheaf: &'a Sheaf,
@@ -96,9 +96,9 @@ impl<'a, T: Real> Products<'a, T> {
         self.lift(s, g);
     }
 
-    /// q = gamma·L p + shift·p in one sweep. `input` yields p part by part, in order, before it is read; `after` sees
-    /// the range of states, p and q of each part once it is done. Where the exchanged residuals are kept they are left
-    /// in `s`, else `s` is scratch.
+    /// q = gamma·L p + shift·p in one sweep. `input` yields p part by part, in order, before it is read; `after`
+    /// receives the range of states, p and q of each part once it is done. If the exchanged residuals are kept, they
+    /// are left in `s`; else `s` is scratch.
     #[inline]
     pub(crate) fn sweep(
         &self,
@@ -121,7 +121,7 @@ impl<'a, T: Real> Products<'a, T> {
         after(all, input.get(), q);
     }
 
-    /// The sheaf as bands, where a table gives its maps and every slot has one partner.
+    /// The sheaf as bands, if a table gives its maps and every slot has one partner.
     fn banded(&self) -> Option<Bands<'a, T>> {
         let Maps::Table { stacks, index, order, tiles } = self.maps else { return None };
         let (slots, partners) = self.sheaf.partners()?;
@@ -134,7 +134,7 @@ impl<'a, T: Real> Products<'a, T> {
         dot(r, r) * T::from_f64(0.5)
     }
 
-    /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
+    /// Adds the contribution of the product q̄ᵀ L p to the maps' gradient: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
     pub(crate) fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
         d_maps.outers(self.sheaf, &self.maps, scale, 2, rows, states);

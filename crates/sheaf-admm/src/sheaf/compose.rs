@@ -99,7 +99,7 @@ impl Sheaf {
     }
 }
 
-/// Padded rows of the stack of maps with so many entries, if it fits.
+/// Padded rows of the stack of maps with this many entries, if it fits.
 fn stack_rows(entries: usize, d_v: usize, room: usize) -> Result<usize> {
     let rows = entries.checked_div(d_v).unwrap_or(0);
     if d_v == 0 || rows * d_v != entries {

@@ -1,4 +1,4 @@
-//! Who talks to whom: agents, slots and edges.
+//! The communication graph: agents, slots and edges.
 //!
 //! Each agent has slots; an edge joins a slot of one agent to a slot of another. The restriction map of an endpoint
 //! belongs to (agent, slot), so on a grid the slot is the direction of the neighbour, and in Sudoku it is the cell.
@@ -27,7 +27,7 @@ pub struct AgentGraph {
 }
 
 /// The most agents, and the most slots of all agents together, that a graph may have. Far above what one machine
-/// solves; a number beyond it is a mistake, better met here than by the allocator.
+/// solves; a larger number is a mistake and is reported here rather than by the allocator.
 pub const MAX_SLOTS: usize = 1 << 26;
 
 impl AgentGraph {
@@ -151,7 +151,7 @@ pub(super) fn check_count(what: &str, count: usize) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The board cell that a slot of an agent shows.
+    /// The board cell that a slot of an agent represents.
     fn cell(agent: u32, slot: u32) -> u32 {
         match agent / 9 {
             0 => agent * 9 + slot,

@@ -1,4 +1,4 @@
-//! Agents on a rectangular grid: which ones are neighbours, and through which slot each sees the other.
+//! Agents on a rectangular grid: which ones are neighbours, and through which slots they are joined.
 //!
 //! The slot is the direction of the neighbour seen from the agent, clockwise from north:
 //!
@@ -14,7 +14,7 @@
 use super::graph::check_count;
 use crate::Result;
 
-/// Which neighbours an agent of a grid talks to.
+/// The neighbours of an agent of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Connectivity {
     /// North, east, south, west.
@@ -32,7 +32,7 @@ impl Connectivity {
         }
     }
 
-    /// The directions an agent's own edges leave in: (slot, rows down, columns right).
+    /// The directions of an agent's own edges: (slot, rows down, columns right).
     fn outgoing(self) -> &'static [(u8, usize, isize)] {
         match self {
             Self::Four => &[(1, 0, 1), (2, 1, 0)],
@@ -62,7 +62,7 @@ pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Re
     let opposite = connectivity.slots() as u8 / 2;
     let outgoing = connectivity.outgoing();
     let mut edges = Vec::with_capacity(height * width * outgoing.len());
-    // Rows without columns may be any number.
+    // Without columns the number of rows may be arbitrarily large.
     for row in 0..if width == 0 { 0 } else { height } {
         for column in 0..width {
             for &(slot, down, right) in outgoing {

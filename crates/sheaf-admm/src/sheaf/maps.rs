@@ -4,7 +4,7 @@
 //!
 //! | kind | holds | used where |
 //! | --- | --- | --- |
-//! | [`Maps::Shared`] | one prepared stack for all agents, and an update for each where wanted | Sudoku |
+//! | [`Maps::Shared`] | one prepared stack for all agents, with an optional update for each | Sudoku |
 //! | [`Maps::Stack`] | one stack for all agents, `[d_v, ld]` | small problems |
 //! | [`Maps::Table`] | stacks `[views, d_v, ld]` and an index per agent | Maze |
 //! | [`Maps::PerAgent`] | a stack of its own size for each agent | any graph, any stalk sizes |
@@ -40,8 +40,8 @@ pub struct LowRank<'a, T> {
     pub index: &'a [u32], // [agents]
 }
 
-/// The restriction maps of a sample, or of a batch: then `index` and `order` are `[samples, agents]`, stacks per agent
-/// `[samples, stack_len]`, the groups of packed maps one a sample, and shared maps serve all.
+/// The restriction maps of a sample or of a batch. For a batch, `index` and `order` are `[samples, agents]`, stacks per
+/// agent are `[samples, stack_len]`, packed maps have one group per sample, and shared maps serve all samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Maps<'a, T> {
     /// A prepared stack for all agents.
@@ -196,7 +196,7 @@ impl<T: Real> Maps<'_, T> {
     }
 }
 
-/// Checks the used rows of every column; `start` is where the columns start in what errors call the stacks.
+/// Checks the used rows of every column; `start` is the offset of the columns within the stacks, for error messages.
 fn check_columns<T: Real>(stacks: &[T], ld: usize, used: usize, start: usize) -> Result<()> {
     for (column, rows) in stacks.chunks_exact(ld.max(1)).enumerate() {
         if let Some(row) = rows[..used.min(ld)].iter().position(|f| !f.is_finite()) {
@@ -208,7 +208,7 @@ fn check_columns<T: Real>(stacks: &[T], ld: usize, used: usize, start: usize) ->
 }
 
 /// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes. An agent
-/// without edges has no rows, which the kernels do not take.
+/// without edges has no rows, which the kernels do not support.
 pub(super) fn each_agent(
     sheaf: &Sheaf,
     mut f: impl FnMut(Table<'_>, std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usize>),
@@ -228,7 +228,7 @@ pub(super) fn table<'a>(sheaf: &Sheaf, index: &'a [u32], order: &'a [u32]) -> Ta
     Table { d_v, ld, rows: slots * d_e, index, order }
 }
 
-/// The sizes of a sheaf that was found uniform when the maps were checked.
+/// The sizes of a sheaf that was found to be uniform when the maps were checked.
 #[inline]
 pub(super) fn valid_uniform(sheaf: &Sheaf) -> Uniform {
     debug_assert!(sheaf.uniform.is_some(), "checked with the maps");
@@ -242,12 +242,13 @@ pub(super) fn need_uniform(sheaf: &Sheaf) -> Result<Uniform> {
     })
 }
 
-/// How many views of `one` number each `len` numbers hold; any number of them where a view holds nothing.
+/// How many views of length `one` fit `len` numbers; any number where a view is empty.
 pub(super) fn count_views(len: usize, one: usize) -> Option<usize> {
     len.checked_div(one)
 }
 
-/// An order names every place of its band, as [`order_by_view`](sheaf_kernels::stack::order_by_view) makes it.
+/// Checks that every entry of an order names an agent of its own band, as
+/// [`order_by_view`](sheaf_kernels::stack::order_by_view) makes it.
 fn check_order(order: &[u32], agents: usize) -> Result<()> {
     check_len("order of agents", agents, order.len())?;
     match order.iter().enumerate().find(|&(k, &a)| a as usize >= agents || a as usize / BAND != k / BAND) {
@@ -285,7 +286,7 @@ impl<T: Real> LowRank<'_, T> {
         check_index(self.index, agents, views)
     }
 
-    /// Checks that there are dense stacks for as many views as there are factors; of rank 0, for any number.
+    /// Checks that there are dense stacks for as many views as there are factors; for rank 0, any number of stacks.
     pub(super) fn check_stacks(&self, sheaf: &Sheaf, stacks: usize) -> Result<Uniform> {
         let (u, views) = self.check_sizes(sheaf)?;
         let one = u.d_v * u.ld;
@@ -294,7 +295,7 @@ impl<T: Real> LowRank<'_, T> {
         Ok(u)
     }
 
-    /// Checks all but the index; returns the sizes of the sheaf and how many views there are (none: any number).
+    /// Checks everything but the index; returns the sizes of the sheaf and the number of views (`None`: any number).
     fn check_sizes(&self, sheaf: &Sheaf) -> Result<(Uniform, Option<usize>)> {
         let u = need_uniform(sheaf)?;
         let one = u.d_e * u.d_v;
@@ -306,7 +307,7 @@ impl<T: Real> LowRank<'_, T> {
                 self.base.len(),
             ));
         }
-        // Saturating: a rank of any size is refused by the lengths below.
+        // Saturating: an oversized rank is rejected by the length checks below.
         let per_view = (u.slots * u.d_e).saturating_mul(self.rank);
         let counted = count_views(self.a.len(), per_view);
         let views = counted.unwrap_or(0);

@@ -40,17 +40,17 @@ impl<T: Real> LowRankGrad<'_, T> {
 /// Gradients of [`Maps`], the same kind and layout, all added to.
 #[derive(Debug)]
 pub enum MapsGrad<'a, T> {
-    /// Of the shared stack and its updates.
+    /// Gradient of the shared stack and its updates.
     Shared(SharedMapsGrad<'a, T>),
-    /// `[d_v, ld]`.
+    /// Gradient of the stack, `[d_v, ld]`.
     Stack(&'a mut [T]),
-    /// `[views, d_v, ld]`.
+    /// Gradient of the stacks, `[views, d_v, ld]`.
     Table(&'a mut [T]),
     /// As [`Maps::PerAgent`].
     PerAgent(&'a mut [T]),
     /// As [`Maps::LowRank`].
     LowRank(LowRankGrad<'a, T>),
-    /// Of [`Maps::Packed`]: dense stacks `[distinct views of the sample, d_v, ld]`, sample after
+    /// Gradient of [`Maps::Packed`]: dense stacks `[distinct views of the sample, d_v, ld]`, sample after
     /// sample, for [`unpack_grad`](super::unpack_grad).
     Packed(&'a mut [T]),
     /// The maps are constants.
@@ -58,7 +58,7 @@ pub enum MapsGrad<'a, T> {
 }
 
 impl<T: Real> MapsGrad<'_, T> {
-    /// Checks that this is the gradient of maps like these, number by number.
+    /// Checks that this is the gradient of maps like these, length by length.
     pub fn validate(&self, sheaf: &Sheaf, maps: &Maps<'_, T>) -> Result<()> {
         match (self, maps) {
             (Self::None, _) => Ok(()),
@@ -111,7 +111,7 @@ impl<T: Real> MapsGrad<'_, T> {
         Ok(())
     }
 
-    /// The same on vectors whose lengths were checked before.
+    /// The same on vectors of lengths checked by the caller.
     pub(crate) fn outers(
         &mut self,
         sheaf: &Sheaf,
@@ -171,7 +171,7 @@ impl<T: Real> MapsGrad<'_, T> {
 }
 
 impl<T: Real> MapsGrad<'_, T> {
-    /// Whether maps like these take whole pairs of states, so that no exchanged residuals need be kept for their
+    /// Whether maps like these support whole pairs of states, so that no exchanged residuals need to be kept for their
     /// gradient.
     pub(crate) fn takes_pairs(sheaf: &Sheaf, maps: &Maps<'_, T>) -> bool {
         matches!(maps, Maps::Packed(low) if low.takes_pairs(sheaf))

@@ -1,4 +1,4 @@
-//! The cellular sheaf: a graph of agents, a vector space on every agent and every edge, and linear maps between.
+//! The cellular sheaf: a graph of agents, a vector space on every agent and every edge, and linear maps between them.
 //!
 //! Agent i's maps are stacked into one matrix F_i (one block of rows per slot). The Laplacian is three steps:
 //!
@@ -8,7 +8,7 @@
 //! | exchange | s = DᵀD y: along each edge, the difference of its two row blocks, added at one end and subtracted at the other | rows → rows |
 //! | lift | g_i = F_iᵀ s_i, agent by agent | rows → states |
 //!
-//! Only "exchange" touches another agent: it is all the communication there is.
+//! Only the exchange involves another agent: it is the only communication.
 
 mod bands;
 mod batch;
@@ -52,11 +52,11 @@ pub(crate) struct EdgeRows {
     pub row_u: u32,
     pub row_v: u32,
     pub dim: u32,
-    /// Place of the edge's own stalk in an edge vector.
+    /// Offset of the edge's own stalk in an edge vector.
     pub start: u32,
 }
 
-/// The shape of a sheaf: sizes and places of all stalks. It holds no numbers that are learned.
+/// The shape of a sheaf: sizes and offsets of all stalks. It holds no learned parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheaf {
     state_offsets: Vec<usize>,  // [agents + 1]
@@ -66,9 +66,9 @@ pub struct Sheaf {
     edges: Vec<EdgeRows>,
     edge_len: usize,
     uniform: Option<Uniform>,
-    /// Where the partner of every slot starts, when all agents are alike and no slot has two edges.
+    /// Where the partner of every slot starts, if all agents are alike and no slot has two edges.
     partners: Option<Partners>,
-    /// The groups of slots, when all agents are alike and their slots meet in cliques.
+    /// The groups of slots, if all agents are alike and their slots meet in cliques.
     cliques: Option<Cliques>,
 }
 
@@ -256,12 +256,12 @@ impl Sheaf {
         Some((SlotRows { slots: u.slots, d_e: u.d_e, ld: u.ld }, partners))
     }
 
-    /// The cliques that slots form, where they do.
+    /// The cliques of the slots, if they form cliques.
     pub(crate) fn cliques(&self) -> Option<&Cliques> {
         self.cliques.as_ref()
     }
 
-    /// Numbers of one stack by [tiles](sheaf_kernels::tiles); 0 where the shape has none.
+    /// Length of one stack by [tiles](sheaf_kernels::tiles); 0 if the shape has none.
     pub fn tile_len(&self) -> usize {
         match (self.uniform, self.partners()) {
             (Some(u), Some((rows, _))) => tile_len(u.d_v, rows),
@@ -298,7 +298,7 @@ pub(crate) fn pad(rows: usize) -> usize {
     rows.div_ceil(ROW_PAD).saturating_mul(ROW_PAD)
 }
 
-/// Offsets are kept in 32 bits where edges are walked.
+/// Checks that offsets fit 32 bits, as edges store them.
 fn check_sum(place: &str, sizes: impl Iterator<Item = usize>) -> Result<()> {
     if saturating_sum(sizes.map(pad)) <= u32::MAX as usize { Ok(()) } else { Err(too_large(place)) }
 }

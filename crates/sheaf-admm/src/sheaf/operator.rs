@@ -1,4 +1,4 @@
-//! The operators of a sheaf, for callers: every vector's length is checked, a wrong one is a typed error.
+//! The operators of a sheaf, for callers: the length of every vector is checked, and a wrong length is a typed error.
 //!
 //! | operator | is | shapes |
 //! | --- | --- | --- |
@@ -215,7 +215,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         Ok(rms_of_energy(energy, self.samples * self.sheaf().edge_len()))
     }
 
-    /// Adds to the maps' gradient what the product q̄ᵀ L p contributes: with e(·) the exchanged residuals,
+    /// Adds the contribution of the product q̄ᵀ L p to the maps' gradient: with e(·) the exchanged residuals,
     /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
     /// For a single sample.
     pub fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) -> Result<()> {

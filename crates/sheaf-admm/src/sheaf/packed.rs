@@ -1,8 +1,8 @@
 //! Low-rank maps on one base, packed for the kernels of [`linalg::low_rank`](sheaf_kernels::low_rank).
 //!
-//! F\[s\] = R + factor·A\[s\]·B\[s\]ᵀ. Packing puts the numbers of a view in the order the products read them and takes
-//! the factor into A; it is done once per batch and distinct view. The gradient of the maps is collected as dense
-//! stacks, one for every distinct view of a sample, and taken back to A, B and R once at the end:
+//! F\[s\] = R + factor·A\[s\]·B\[s\]ᵀ. Packing puts the numbers of a view in the order the products read them and
+//! multiplies A by the factor; it is done once per batch and distinct view. The gradient of the maps is collected as
+//! dense stacks, one for every distinct view of a sample, and propagated to A, B and R once at the end:
 //!
 //! ```text
 //! dR += Σ_s dF[s]     dA[s] += factor·dF[s]·B[s]     dB[s] += factor·dF[s]ᵀ·A[s]
@@ -24,7 +24,7 @@ use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::low_rank::{self, Grouped, LowRankShape, PairTape};
 use sheaf_kernels::simd::{fma, kernel};
 
-/// Which view each agent of a sample has; kept from sample to sample, so that it allocates once.
+/// The view of each agent of a sample; reused from sample to sample, so that it allocates once.
 #[derive(Clone, Debug, Default)]
 pub struct ViewGroups {
     index: Vec<u32>, // [agents]
@@ -36,7 +36,7 @@ pub struct ViewGroups {
 }
 
 impl ViewGroups {
-    /// Sorts the agents of a sample by view. `index` names the view of each agent of the sheaf.
+    /// Sorts the agents of a sample by view. `index` gives the view of each agent of the sheaf.
     pub fn set(&mut self, sheaf: &Sheaf, index: &[u32]) {
         let Self { index: own, masks, order, local, views, first } = self;
         own.clear();
@@ -89,7 +89,7 @@ impl ViewGroups {
     }
 }
 
-/// The slots of an agent that have an edge, bit by bit; all where that is not known.
+/// Bit mask of the slots of an agent that have an edge; all slots if that is not known.
 fn used_slots(sheaf: &Sheaf, agent: usize) -> u32 {
     let Some((rows, partners)) = sheaf.partners() else {
         return sheaf.as_uniform().map_or(0, |u| ((1u64 << u.slots.min(32)) - 1) as u32);
@@ -115,7 +115,7 @@ pub struct PackedLowRank<'a, T> {
 }
 
 impl<T: Real> PackedLowRank<'_, T> {
-    /// The sizes on this sheaf.
+    /// The sizes for this sheaf.
     pub fn shape(sheaf: &Sheaf, rank: usize) -> Result<LowRankShape> {
         let u = need_uniform(sheaf)?;
         let shape = LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank, ld: u.ld };
@@ -165,12 +165,12 @@ impl<T: Real> PackedLowRank<'_, T> {
         low_rank::exchange_lift(shape, agents, partners, self.base, self.views, y, s, g);
     }
 
-    /// Whether [`add_pairs`](Self::add_pairs) takes maps of these sizes.
+    /// Whether [`add_pairs`](Self::add_pairs) supports maps of these sizes.
     pub(super) fn takes_pairs(&self, sheaf: &Sheaf) -> bool {
         sheaf.partners().is_some() && self.valid_shape(sheaf).takes_pairs()
     }
 
-    /// Adds what all pairs of a tape contribute to dense stacks `[distinct views of the sample, d_v, ld]`.
+    /// Adds the contributions of all pairs of a tape to dense stacks `[distinct views of the sample, d_v, ld]`.
     pub(super) fn add_pairs(&self, sheaf: &Sheaf, d_stacks: &mut [T], scale: T, tape: PairTape<'_, T>) {
         let Some((_, partners)) = sheaf.partners() else {
             return debug_assert!(false, "maps that take pairs have one partner for a slot");
@@ -209,7 +209,7 @@ pub fn pack_base<T: Real>(
     Ok(())
 }
 
-/// Packs the factors of one view, `factor` going into A.
+/// Packs the factors of one view; `factor` is multiplied into A.
 pub fn pack_view<T: Real>(
     shape: LowRankShape,
     a: &[T], // [slots, d_e, rank]

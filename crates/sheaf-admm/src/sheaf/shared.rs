@@ -1,4 +1,4 @@
-//! Maps that all agents share: a prepared stack and, where there are, the updates of each agent.
+//! Maps that all agents share: a prepared stack and, optionally, an update for each agent.
 
 use super::stack::{SharedStack, SharedStackGrad};
 use super::updates::{AgentUpdates, AgentUpdatesGrad};
@@ -11,16 +11,16 @@ use crate::{Error, ErrorKind, Real, Result};
 pub struct SharedMaps<'a, T> {
     stack: &'a SharedStack<T>,
     updates: Option<&'a AgentUpdates<T>>,
-    /// Where the agents start within the updates.
+    /// Offset of the agents within the updates.
     first: usize,
 }
 
-/// Where the gradients of [`SharedMaps`] are added.
+/// The gradients of [`SharedMaps`], added to.
 #[derive(Debug)]
 pub struct SharedMapsGrad<'a, T> {
-    /// Of the stack and its Gram matrix.
+    /// Gradient of the stack and its Gram matrix.
     pub stack: &'a mut SharedStackGrad<T>,
-    /// Of the updates; needed where the maps have them.
+    /// Gradient of the updates; needed if the maps have them.
     pub updates: Option<&'a mut AgentUpdatesGrad<T>>,
 }
 
@@ -126,7 +126,7 @@ impl<T: Real> SharedMapsGrad<'_, T> {
         }
     }
 
-    /// Of s_i = F_i F_iᵀ r_i, any number of times: `d_s` and `r` are `[times, agents, m]`.
+    /// Gradient of s_i = F_i F_iᵀ r_i, any number of times: `d_s` and `r` are `[times, agents, m]`.
     pub(crate) fn add_gram(&mut self, maps: &SharedMaps<'_, T>, d_s: &[T], r: &[T]) {
         self.stack.add_gram(maps.stack, d_s, r);
         if let (Some(updates), Some(grad)) = (maps.updates, self.updates.as_deref_mut()) {
@@ -134,7 +134,7 @@ impl<T: Real> SharedMapsGrad<'_, T> {
         }
     }
 
-    /// The same places, for a shorter time.
+    /// The same gradients, reborrowed.
     pub(super) fn reborrow(&mut self) -> SharedMapsGrad<'_, T> {
         SharedMapsGrad { stack: self.stack, updates: self.updates.as_deref_mut() }
     }

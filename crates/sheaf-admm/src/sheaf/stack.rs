@@ -33,12 +33,12 @@ pub struct SharedStack<T> {
     off: T,
 }
 
-/// Gradients of G, as far as it is used directly, and of C. [`SharedStack::vjp`] adds the second to the first.
+/// Gradients of C, and of G as far as it is used directly. [`SharedStack::vjp`] adds the former to the latter.
 #[derive(Debug)]
 pub struct SharedStackGrad<T> {
-    /// Of G.
+    /// Gradient of G.
     pub g: AlignedVec<T>, // [m, d_v]
-    /// Of C.
+    /// Gradient of C.
     pub c: AlignedVec<T>, // [m, m]
 }
 
@@ -81,14 +81,14 @@ impl<T: Real> SharedStack<T> {
         for (i, row) in self.c[..m * m].chunks_exact(m.max(1)).enumerate() {
             for (j, &c) in row.iter().enumerate() {
                 let off = (if i == j { c - T::ONE } else { c }).abs();
-                // A NaN stays.
+                // NaN propagates.
                 self.off = if off <= self.off { self.off } else { off };
             }
         }
         Ok(())
     }
 
-    /// Adjoint of [`prepare`](Self::prepare): adds to `d_maps` `[m, d_v]` what reached G and C.
+    /// Adjoint of [`prepare`](Self::prepare): adds the gradients of G and C to `d_maps` `[m, d_v]`.
     pub fn vjp(&self, grad: &SharedStackGrad<T>, d_maps: &mut [T]) -> Result<()> {
         let (m, d_v) = (self.m, self.d_v);
         check_len("gradient of the shared maps", m * d_v, d_maps.len())?;
@@ -100,7 +100,7 @@ impl<T: Real> SharedStack<T> {
         Ok(())
     }
 
-    /// Numbers of one agent's projection: slots·d_e.
+    /// Length of one agent's projection: slots·d_e.
     pub fn m(&self) -> usize {
         self.m
     }
@@ -170,7 +170,7 @@ impl<T: Real> SharedStackGrad<T> {
         Ok(())
     }
 
-    /// d_G += scale·rowsᵀ states: what a projection (d_y, x) or a lift (q, d_g) leaves behind.
+    /// d_G += scale·rowsᵀ states: the contribution of a projection (d_y, x) or a lift (q, d_g).
     pub(super) fn add_pair(
         &mut self,
         stack: &SharedStack<T>,
@@ -192,7 +192,7 @@ impl<T: Real> SharedStackGrad<T> {
     }
 }
 
-/// What the output keeps of itself.
+/// The factor of the previous output: 1 to add, 0 to overwrite.
 fn beta<T: Real>(add: bool) -> T {
     if add { T::ONE } else { T::ZERO }
 }

@@ -12,7 +12,7 @@ pub(super) struct Update<'a, T> {
     pub h: &'a [T], // [q, m]
 }
 
-/// The factors of consecutive slots of one agent: as many as [`ROOM`] holds.
+/// The factors of consecutive slots of one agent: as many as [`ROOM`] can hold.
 pub(super) struct Part<'a, T> {
     dims: UpdateDims,
     start: usize, // of the first slot within a projection

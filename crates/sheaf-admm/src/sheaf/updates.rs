@@ -1,4 +1,4 @@
-//! What every agent adds to the shared stack: F_i = G + A_i B_iᵀ, A_i block-diagonal over the slots.
+//! The update of every agent to the shared stack: F_i = G + A_i B_iᵀ, A_i block-diagonal over the slots.
 //!
 //! With the factors of slot s at columns s·rank …, A_i is m × q and B_i is d_v × q, q = slots·rank. The Gram matrix is
 //!
@@ -30,7 +30,7 @@ use sheaf_kernels::gemm::{Mat, gemm, gemm_strided};
 use sheaf_kernels::thin::{thin_axpy, thin_dot};
 use sheaf_kernels::vector::axpy;
 
-/// Coefficients that a product holds on the stack; more columns go in several rounds.
+/// Coefficients that a product holds on the stack; more columns are processed in several rounds.
 pub(super) const ROOM: usize = 64;
 
 /// Sizes of an update.
@@ -68,7 +68,7 @@ pub struct AgentUpdates<T> {
     gram: AlignedVec<T>, // [agents, q, q], BᵀB
 }
 
-/// Their gradients.
+/// The gradients of the updates.
 #[derive(Debug)]
 pub struct AgentUpdatesGrad<T> {
     a: AlignedVec<T>,     // [agents, q, d_e]
@@ -132,8 +132,8 @@ impl<T: Real> AgentUpdates<T> {
         Ok(())
     }
 
-    /// Adjoint of [`prepare`](Self::prepare): from the gradients of A, B, H, which it uses up, to those of the factors
-    /// (overwritten) and of G (added to).
+    /// Adjoint of [`prepare`](Self::prepare): from the gradients of A, B, H, which are consumed, to those of the
+    /// factors (overwritten) and of G (added to).
     pub fn prepare_vjp(
         &self,
         stack: &SharedStack<T>,
@@ -243,8 +243,8 @@ impl<T: Real> AgentUpdates<T> {
         }
     }
 
-    /// What y += A Bᵀ x with gradient d_y (or g += B Aᵀ q with gradient d_g) adds, scaled: rows are d_y or q, states x or
-    /// d_g, of the agents from `first` on.
+    /// Adds the gradient of y += A Bᵀ x, given d_y (or of g += B Aᵀ q, given d_g), scaled: rows are d_y or q, states x
+    /// or d_g, of the agents from `first` on.
     pub(super) fn pair_vjp(
         &self,
         first: usize,
@@ -269,7 +269,7 @@ impl<T: Real> AgentUpdates<T> {
         }
     }
 
-    /// What `times` products with the Gram matrices add; `d_s` and `r` are `[times, agents, m]`.
+    /// Adds the gradient of `times` products with the Gram matrices; `d_s` and `r` are `[times, agents, m]`.
     pub(super) fn gram_vjp(&self, d_s: &[T], r: &[T], grad: &mut AgentUpdatesGrad<T>) {
         let UpdateDims { d_e, rank, slots, .. } = self.dims;
         let (m, q, n) = (self.dims.m(), self.dims.q(), self.agents * self.dims.m());
@@ -290,7 +290,7 @@ impl<T: Real> AgentUpdates<T> {
             }
             let both = Mat::new(&terms[..], 2 * times, m);
             gemm(etas, both, Mat::new(update.h, q, m).t(), T::ONE, T::ZERO);
-            // Rows 2t are of d_s, rows 2t + 1 of r, but each goes with the other.
+            // Rows 2t belong to d_s, rows 2t + 1 to r, and each is paired with the other.
             for pair in etas.chunks_exact_mut(2 * q) {
                 let (of_d_s, of_r) = pair.split_at_mut(q);
                 of_d_s.swap_with_slice(of_r);

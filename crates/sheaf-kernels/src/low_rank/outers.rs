@@ -62,7 +62,7 @@ pub(super) fn outers<T: Real, const FMA: bool, const DV: usize, const DE: usize>
     while let Some((view, mut mask, run)) = agents.take_run(count, &mut rest) {
         let d = &mut d_stacks[view * DV * ld..][..DV * ld];
         while mask != 0 {
-            // The lowest consecutive slots, as one block of rows.
+            // The lowest run of consecutive slots, as one block of rows.
             let first = mask.trailing_zeros();
             let slots = (mask >> first).trailing_ones();
             mask &= !((((1u64 << slots) - 1) << first) as u32);

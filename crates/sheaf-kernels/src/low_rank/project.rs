@@ -28,7 +28,7 @@ pub(super) fn accumulate<
     debug_assert!(J.is_multiple_of(CH));
     let rows = &rows[..J * N];
     for turn in 0..J / CH {
-        // The chain index is a literal in the loop, not a variable: only then the chain stays in registers.
+        // A constant chain count lets the compiler unroll this loop: only then the chains stay in registers.
         for chain in 0..CH {
             let j = turn * CH + chain;
             let row: [T; N] = rows[j * N..][..N].try_into().expect("N lanes");
