@@ -1,4 +1,4 @@
-//! A tape that keeps the inner steps gives the gradients of one that replays them.
+//! A tape that keeps the inner steps gives the same gradients as one that replays them.
 
 use sheaf_admm::Result;
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
@@ -13,7 +13,7 @@ fn draw(len: usize, stream: &mut TestRng) -> Vec<f64> {
     (0..len).map(|_| stream.normal()).collect()
 }
 
-/// All gradients of a solve and its answers, one after the other.
+/// All gradients of a solve and its results, one after the other.
 fn gradients(
     z_update: &ZUpdate<f64>,
     per_agent: bool,
@@ -115,7 +115,7 @@ fn a_workspace_that_kept_steps_solves_longer_and_keeps_again() {
 
 #[test]
 fn a_product_that_is_carried_on_gives_what_computing_it_gives() {
-    // Longer than the product is carried without being computed anew.
+    // More iterations than the product is carried without being recomputed.
     let iterations = REFRESH + 5;
     let published = Cg::published(Agreement::Hard, 3);
     let carried = Cg { start: CgStart::Carried, ..published };

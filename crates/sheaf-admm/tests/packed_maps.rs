@@ -203,7 +203,7 @@ fn what_is_left_for_later_is_refused_in_another_size_or_for_other_maps() {
     }
     let told = solver.add_deferred(&op, &mut kept, |_, _| true, &mut MapsGrad::Packed(&mut d_other));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::Shape);
-    // Numbers that no solve has left name no pairs beyond the memory.
+    // Numbers that do not come from a solve refer to no pairs beyond the memory.
     solver.add_deferred(&op, &mut kept, |_, _| true, &mut MapsGrad::Packed(&mut d_stacks)).unwrap();
 }
 
@@ -221,7 +221,7 @@ fn check(case: &Case, seed: u64) {
     let stream = &mut TestRng::new(seed);
     let states: Vec<f64> = (0..terms * n).map(|_| stream.normal()).collect();
     let rows: Vec<f64> = (0..terms * m).map(|_| stream.normal()).collect();
-    // Only differences along edges are ever lifted or multiplied: slots without an edge and padding are 0.
+    // Only differences along edges are lifted or multiplied: slots without an edge and padding are 0.
     let mut exchanged = rows.clone();
     for (y, s) in rows.chunks_exact(m).zip(exchanged.chunks_exact_mut(m)) {
         ops[0].exchange(y, s).unwrap();
@@ -358,7 +358,7 @@ fn maps_gradient(case: &Case, mode: Mode, adjoint: Adjoint<f64>) -> Vec<f64> {
         start: &mut [],
     };
     problem.reverse(adjoint, &Seeds { d_x: start, d_z: None, d_u: None }, &mut grads, &mut ws).unwrap();
-    // What stands in padding is nobody's gradient.
+    // Padding is not part of the gradient.
     d_stacks.chunks_exact_mut(u.ld).for_each(|column| column[u.slots * u.d_e..].fill(0.0));
     d_stacks
 }

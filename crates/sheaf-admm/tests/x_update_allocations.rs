@@ -1,4 +1,4 @@
-//! The closed-form families work in the caller's scratch: `prepare`, `prox` and `vjp` ask for no memory.
+//! The closed-form families work in the caller's scratch: `prepare`, `prox` and `vjp` do not allocate.
 
 use sheaf_admm::x_update::{
     Coefficient, Curvature, Dense, DenseGrad, Diagonal, DiagonalGrad, Equality, EqualityGrad, Objective,
@@ -12,7 +12,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const OFFSETS: [usize; 4] = [0, 3, 5, 9];
 const N: usize = 9;
 
-/// Counts over a round of everything that runs per iteration, and the preparation before it, after a first round.
+/// Counts allocations of everything that runs per iteration, and of the preparation before it, after a first round.
 fn count(objective: &Objective<'_, f32>, grad: &mut ObjectiveGrad<'_, f32>) -> usize {
     let mut rng = TestRng::new(3);
     let (z, u, d_x, d_w) = (rng.normals_f32(N), rng.normals_f32(N), rng.normals_f32(N), rng.normals_f32(N));
@@ -30,7 +30,7 @@ fn count(objective: &Objective<'_, f32>, grad: &mut ObjectiveGrad<'_, f32>) -> u
         let (d_z, d_u, d_rho) = (&mut d_z, &mut d_u, &mut d_rho);
         objective.vjp_fused(&OFFSETS, &rho, &z, &u, 1.0, &x, &d_x, &d_w, d_z, d_u, d_rho, grad, s).unwrap();
     };
-    // The first use of a kernel reads the variable that may lower the instruction set, which allocates, once.
+    // The first use of a kernel reads the variable that may lower the instruction set, which allocates once.
     round();
     let counted = allocations(round);
     assert!(d_rho.iter().all(|g| *g != 0.0), "the work must have been done");

@@ -21,8 +21,7 @@ pub enum Adjoint<T> {
     /// step at the last state (z, u and the carry of the z-update). It converges as fast as the solve did, needs no
     /// tape beyond the last iteration, and is the derivative of the solution when the solve has converged, with a
     /// z-update whose own fixed point is the exact one: [`Exact`](crate::z_update::Exact), a solve to a tight
-    /// tolerance, or descent in edge space with warm starts. Seeds of all proposals of the window are added to the
-    /// last.
+    /// tolerance, or descent in edge space with warm starts. Seeds of all proposals of the window go to the last.
     Implicit {
         /// Stop when a term of the series is this small relative to the first.
         tolerance: T,
@@ -34,8 +33,7 @@ pub enum Adjoint<T> {
 /// The gradients of the loss with respect to the last iterates.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a, T> {
-    /// Gradient of the last W proposals x of every sample, oldest first, counted back from the sample's own last
-    /// iteration.
+    /// Gradient of the last W proposals x of every sample, oldest first, up to the sample's own last iteration.
     pub d_x: &'a [T], // [W, samples, states]
     /// Gradient of the last z, if the loss reads it.
     pub d_z: Option<&'a [T]>, // [samples, states]

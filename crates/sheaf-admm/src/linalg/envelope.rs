@@ -4,8 +4,7 @@
 //! entries from the first block it touches up to the diagonal; the factor fills exactly that space, so it replaces the
 //! matrix in place and its size is known in advance. A full matrix is the case where every row begins at 0.
 //!
-//! Rows are computed one after the other, l_ij = (a_ij − Σ_k l_ik l_jk)/l_jj, each sum a product of two contiguous
-//! runs.
+//! Rows are computed one by one, l_ij = (a_ij − Σ_k l_ik l_jk)/l_jj, each sum a product of two contiguous runs.
 //!
 //! With a rank tolerance the matrix may be singular (a Gram matrix with dependent rows): where the pivot, the squared
 //! distance of row i from the rows before it, is at most tolerance·a_ii, the row is dropped: its unknown is 0 and its

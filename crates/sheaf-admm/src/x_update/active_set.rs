@@ -1,15 +1,15 @@
-//! One agent's QP in `f64`: solved by an interior-point method, sharpened on its active set, differentiated there.
+//! One agent's QP in `f64`: solved by an interior-point method, refined on its active set, differentiated there.
 //!
 //! ```text
 //! min ½ xᵀHx + cᵀx      C x = r (the first rows), C x ≤ r (the others)
 //! on the active rows C_W:   H x + C_Wᵀ ν = −c,   C_W x = r_W
 //! ```
 //!
-//! The interior-point answer is good to about 1e-8. It names the active rows (multiplier above slack), and solving
-//! the system above on them gives the answer to rounding. That answer is taken when it is verified: every multiplier
-//! of an inequality at least 0, no row violated; rows are exchanged one at a time until it is. H is positive
-//! definite, so the minimiser is unique and a verified answer is the right one. Otherwise the interior-point answer
-//! stands.
+//! The interior-point solution is accurate to about 1e-8. It determines the active rows (multiplier above slack), and
+//! solving the system above on them gives the solution to rounding. This solution is accepted if it is verified: every
+//! multiplier of an inequality is at least 0 and no row is violated; rows are exchanged one at a time until it is. H is
+//! positive definite, so the minimiser is unique and a verified solution is the right one. Otherwise the interior-point
+//! solution is used.
 //!
 //! This module allocates: the sizes depend on the active set.
 
@@ -23,11 +23,11 @@ use super::curvature::dot;
 use crate::linalg::cholesky;
 use crate::{Error, ErrorKind, Result};
 
-/// Slack and multipliers below this, relative to the sizes at hand, are zero.
+/// Slacks and multipliers below this, relative to the quantities involved, count as zero.
 const TOUCH: f64 = 1e-9;
-/// A row whose pivot falls below this part of its own size depends on the rows before it.
+/// A row whose pivot falls below this fraction of its own size depends on the rows before it.
 const DEPENDENT: f64 = 1e-11;
-/// Exchanges of rows before the interior-point answer is taken as it is.
+/// Exchanges of rows before the interior-point solution is used as it is.
 const EXCHANGES: usize = 64;
 
 /// The problem of one agent.
@@ -57,7 +57,7 @@ struct Candidate {
     nu: Vec<f64>,     // [w]
 }
 
-/// What the interior-point method found.
+/// The result of the interior-point method.
 struct Interior {
     x: Vec<f64>,           // [d]
     multipliers: Vec<f64>, // [k]
@@ -75,7 +75,7 @@ struct Reduced {
 }
 
 impl LocalQp {
-    /// Solves from nothing.
+    /// Solves without an initial guess.
     pub fn solve(&self) -> Result<Solution> {
         self.check_finite()?;
         let factor = self.factor()?;
@@ -96,7 +96,7 @@ impl LocalQp {
         }
     }
 
-    /// Solves again next to a known minimiser, whose touched rows usually are the active set.
+    /// Solves again near a known minimiser, whose touched rows usually are the active set.
     pub fn solve_near(&self, x: &[f64], accuracy: f64) -> Result<Solution> {
         self.check_finite()?;
         let factor = self.factor()?;
@@ -223,7 +223,7 @@ impl LocalQp {
         let found = solver.solution;
         match found.status {
             SolverStatus::Solved => Ok(interior(found, true)),
-            // Good enough to name the active rows.
+            // Accurate enough to determine the active rows.
             SolverStatus::AlmostSolved | SolverStatus::InsufficientProgress => Ok(interior(found, false)),
             SolverStatus::PrimalInfeasible | SolverStatus::AlmostPrimalInfeasible => Err(Error::new(
                 ErrorKind::Infeasible,

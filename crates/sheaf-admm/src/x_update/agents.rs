@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{Error, ErrorKind, Result};
 
 /// A run of consecutive agents. Ranges are relative to the first of them, so that a family reads the slice of its
-/// own agents from 0; names count from the first agent of the whole problem.
+/// own agents from 0; numbers in messages count from the first agent of the whole problem.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agents<'a> {
     offsets: &'a [usize], // [agents + 1]
@@ -33,13 +33,13 @@ impl<'a> Agents<'a> {
         Self { offsets: &self.offsets[i..i + 2], first: self.first + i }
     }
 
-    /// Count of agents.
+    /// Number of agents.
     #[inline]
     pub fn count(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Count of coordinates of all agents together.
+    /// Number of coordinates of all agents together.
     #[inline]
     pub fn width(&self) -> usize {
         self.offsets[self.count()] - self.offsets[0]

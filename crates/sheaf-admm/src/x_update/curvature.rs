@@ -15,7 +15,7 @@ pub enum Curvature<'a, T> {
 }
 
 impl<'a, T: Real> Curvature<'a, T> {
-    /// The numbers, in the shape their gradient has too.
+    /// The numbers, in the shape of their gradient.
     pub fn entries(&self) -> &'a [T] {
         match self {
             Self::Diagonal(q) | Self::Dense(q) => q,
@@ -36,7 +36,7 @@ impl<'a, T: Real> Curvature<'a, T> {
         check_len(place, entries, self.entries().len())
     }
 
-    /// Finite, symmetric up to rounding, positive semidefinite up to rounding. Allocates.
+    /// Checks that Q is finite, symmetric up to rounding, positive semidefinite up to rounding. Allocates.
     pub(super) fn validate(&self, place: &str, agents: Agents<'_>) -> Result<()> {
         check_finite(place, self.entries())?;
         let mut at = 0;
@@ -145,7 +145,7 @@ fn check_block<T: Real>(place: &str, agent: usize, block: &[T], d: usize) -> Res
             }
         }
     }
-    // Semidefinite is enough, so the diagonal is lifted by what rounding may have taken.
+    // Semidefinite is enough, so the diagonal is raised by a bound on rounding.
     let mut lifted = block.to_vec();
     let lift = rounding * T::from_f64(d as f64);
     (0..d).for_each(|i| lifted[i * d + i] += lift);

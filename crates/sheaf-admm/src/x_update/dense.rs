@@ -34,7 +34,7 @@ pub struct Dense<'a, T> {
     pub q: &'a [T], // [Σ d_i]
 }
 
-/// Where the gradients of a [`Dense`] are added; `None` where one is not wanted.
+/// The gradients of a [`Dense`], added to; `None` if one is not needed.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DenseGrad<'a, T> {

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! At kinks one side is taken: a bound that x touches counts as active and gets the whole gradient (where lo = hi,
-//! the upper one), and the edge of the dead zone belongs to the dead zone, which passes nothing. Automatic
-//! differentiation of min(max(soft(t, κ), lo), hi) says the same, except that it halves the gradient where
+//! the upper one), and the edge of the dead zone belongs to the dead zone, which passes no gradient. Automatic
+//! differentiation of min(max(soft(t, κ), lo), hi) gives the same, except that it halves the gradient where
 //! soft(t, κ) meets a bound exactly. Without an l1 term there is no dead zone.
 //!
 //! | array | shape |
@@ -48,7 +48,7 @@ pub struct Diagonal<'a, T> {
     pub hi: Option<Coefficient<'a, T>>,
 }
 
-/// Where the gradients of a [`Diagonal`] are added; `None` where one is not wanted.
+/// The gradients of a [`Diagonal`], added to; `None` if one is not needed.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DiagonalGrad<'a, T> {
@@ -195,7 +195,7 @@ impl<'a, T: Real> Diagonal<'a, T> {
         kernels::fused(Fused { coefs, soft, z, u, relax, x, w });
     }
 
-    /// The box, where it is the same for all coordinates and there is no l1 term.
+    /// The box, if it is the same for all coordinates and there is no l1 term.
     fn plain_box(&self) -> Option<(T, T)> {
         let bound = |bound: Option<Coefficient<'_, T>>, none: T| match bound {
             None => Some(none),
@@ -206,8 +206,8 @@ impl<'a, T: Real> Diagonal<'a, T> {
         both.filter(|_| self.l1.is_none())
     }
 
-    /// The reverse of [`Self::prox_fused`] in one pass, where that suffices; says whether it did. `d_u` is overwritten,
-    /// and so is `d_z` where it is fresh.
+    /// The reverse of [`Self::prox_fused`] in one pass, if one pass suffices; returns whether it did. `d_u` is
+    /// overwritten, and so is `d_z` where it is fresh.
     pub(super) fn vjp_sweep(
         &self,
         agents: Agents<'_>,
@@ -327,7 +327,7 @@ fn rho_vjp<T: Real>(agents: Agents<'_>, rho: &Penalty<'_, T>, v: &[T], x: &[T], 
     }
 }
 
-/// Sorts a wanted gradient by the shape of its coefficient: (the one number, the array).
+/// Sorts a requested gradient by the shape of its coefficient: (the one number, the array).
 #[allow(clippy::type_complexity)]
 fn placed<'g, T: Real>(
     name: &str,

@@ -45,7 +45,7 @@ pub struct Equality<'a, T> {
     pub b: &'a [T], // [Σ m_i]
 }
 
-/// Where the gradients of an [`Equality`] are added; `None` where one is not wanted.
+/// The gradients of an [`Equality`], added to; `None` if one is not needed.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct EqualityGrad<'a, T> {
@@ -61,7 +61,7 @@ impl<T> Default for EqualityGrad<'_, T> {
     }
 }
 
-/// Where one agent's numbers lie: m × d constraints, and its places in every array.
+/// Where one agent's data lies: m × d constraints, and its offsets in every array.
 struct Block {
     agent: usize,
     d: usize,
@@ -107,7 +107,7 @@ impl<'a, T: Real> Equality<'a, T> {
 
     pub(super) fn scratch_len(&self, agents: Agents<'_>) -> usize {
         let most = self.rows.iter().max().copied().unwrap_or(0);
-        // Rows of any size may come here before they are refused.
+        // Row counts of any size may arrive here before they are rejected.
         let fixed = self.quad.entries().len() + self.a.len();
         fixed
             .saturating_add(agents.max_dim())
@@ -215,7 +215,7 @@ impl<'a, T: Real> Equality<'a, T> {
             let (lambda, rest) = room.split_at_mut(d);
             let (nu, beta) = rest[..2 * m].split_at_mut(m);
 
-            // ν is not kept from the forward pass: one more solve with the cached factor brings it back.
+            // ν is not kept from the forward pass: one more solve with the cached factor recomputes it.
             self.unconstrained(factor, own, v, q, lambda);
             residual(a, lambda, &self.b[at.b.clone()], nu);
             cholesky::solve(schur, m, nu);
@@ -248,7 +248,7 @@ impl<'a, T: Real> Equality<'a, T> {
         Ok(())
     }
 
-    /// H⁻¹(ρv − q), the answer if there were no equalities.
+    /// H⁻¹(ρv − q), the solution without equalities.
     fn unconstrained(&self, factor: &[T], rho: T, v: &[T], q: &[T], x: &mut [T]) {
         x.iter_mut().zip(v).zip(q).for_each(|((x, &v), &q)| *x = rho * v - q);
         self.quad.solve(factor, x.len(), x);

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! w is the target of the consensus step; relax = 1 is plain ADMM (w = x + u). Adjoint, with g = d_x + relax·d_w and
-//! d_v the prox's answer to g:
+//! d_v the adjoint of the prox applied to g:
 //!
 //! ```text
 //! d_z += (1 − relax)·d_w + d_v        d_u += d_w − d_v
@@ -53,7 +53,7 @@ impl<T: Real> Objective<'_, T> {
     }
 
     /// The reverse of [`Self::prox_fused`]: adds to `d_z`, `d_u`, `d_rho` and the parameters, given the gradients
-    /// `d_x` and `d_w` of its two answers.
+    /// `d_x` and `d_w` of its two outputs.
     ///
     /// Saves: nothing beyond `z`, `u`, `x` and the prepared scratch.
     pub fn vjp_fused(

@@ -4,10 +4,10 @@
 //! x_i = argmin f_i(x) + ρ_i/2 ‖x − v_i‖²        v = z − u
 //! ```
 //!
-//! One family of f a file, chosen by [`Objective`]; [`ObjectiveGrad`] mirrors it with the places where gradients are
-//! added. States are flat: agent i owns `offsets[i]..offsets[i + 1]`, so stalk sizes may differ.
+//! Each family of f has its own file and is selected by [`Objective`]; [`ObjectiveGrad`] mirrors it with the buffers
+//! that gradients are added to. States are flat: agent i owns `offsets[i]..offsets[i + 1]`, so stalk sizes may differ.
 //!
-//! The order of calls: [`Objective::validate`] once when the parameters arrive; [`Objective::prepare`] once per solve
+//! The order of calls: [`Objective::validate`] once when the parameters are set; [`Objective::prepare`] once per solve
 //! and whenever ρ changes (it factorises, or computes 1/(D + l2 + ρ)); then [`Objective::prox`] every iteration and
 //! [`Objective::vjp`] in the reverse sweep, on the same scratch. Only `validate` and the general QP allocate.
 //!
@@ -81,26 +81,26 @@ pub enum Objective<'a, T> {
     Mixed(Vec<Objective<'a, T>>),
 }
 
-/// Where the gradients of an [`Objective`] are added: the same family, or `None` where none is wanted.
+/// The gradients of an [`Objective`], added to: the same family, or `None` if none is needed.
 #[derive(Debug)]
 pub enum ObjectiveGrad<'a, T> {
     /// No gradients of parameters, only of v and ρ.
     None,
-    /// Of a [`Diagonal`].
+    /// Gradients of a [`Diagonal`].
     Diagonal(DiagonalGrad<'a, T>),
-    /// Of a [`Tether`].
+    /// Gradients of a [`Tether`].
     Tether(TetherGrad<'a, T>),
-    /// Of a [`Dense`].
+    /// Gradients of a [`Dense`].
     Dense(DenseGrad<'a, T>),
-    /// Of an [`Equality`].
+    /// Gradients of an [`Equality`].
     Equality(EqualityGrad<'a, T>),
-    /// Of a [`Qp`].
+    /// Gradients of a [`Qp`].
     Qp(QpGrad<'a, T>),
     /// One per agent.
     Mixed(Vec<ObjectiveGrad<'a, T>>),
 }
 
-/// What one coordinate of the state costs beside the family's own scratch: room for the fused step.
+/// Scratch per coordinate of the state besides the family's own: room for the fused step.
 const SPARE: usize = 3;
 
 impl<T: Real> Objective<'_, T> {
@@ -136,7 +136,7 @@ impl<T: Real> Objective<'_, T> {
         }
     }
 
-    /// How many numbers of scratch `prepare`, `prox` and `vjp` share; 0 for offsets that they will refuse.
+    /// Length of the scratch that `prepare`, `prox` and `vjp` share; 0 for offsets that they reject.
     pub fn scratch_len(&self, offsets: &[usize]) -> usize {
         Agents::new(offsets).map_or(0, |agents| self.whole_scratch_len(agents))
     }
@@ -313,7 +313,7 @@ impl<T: Real> Objective<'_, T> {
         }
     }
 
-    /// Checks that offsets, parameters, penalties and scratch belong together. Cheap: it runs in every iteration.
+    /// Checks that offsets, parameters, penalties and scratch match. Cheap: it runs in every iteration.
     fn check<'o>(&self, offsets: &'o [usize], rho: &Penalty<'_, T>, scratch: &[T]) -> Result<Agents<'o>> {
         let agents = Agents::new(offsets)?;
         self.check_sizes(agents)?;
@@ -353,7 +353,7 @@ impl<T> ObjectiveGrad<'_, T> {
     }
 }
 
-/// Calls `each` agent's objective with its own part of the scratch.
+/// Calls `each` on every agent's objective with its own part of the scratch.
 fn per_agent<'o, T: Real>(
     each: &[Objective<'o, T>],
     agents: Agents<'_>,

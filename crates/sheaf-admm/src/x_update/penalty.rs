@@ -22,7 +22,7 @@ impl<'a, T: Real> Penalty<'a, T> {
         }
     }
 
-    /// How many numbers the gradient of the penalty has: 1, or one per agent.
+    /// Length of the gradient of the penalty: 1, or one per agent.
     pub fn grad_len(&self, agents: usize) -> usize {
         match self {
             Self::Scalar(_) => 1,
@@ -39,7 +39,7 @@ impl<'a, T: Real> Penalty<'a, T> {
         }
     }
 
-    /// Checks the count alone.
+    /// Checks only the count.
     pub(crate) fn check_count(&self, agents: usize) -> Result<()> {
         match self {
             Self::Scalar(_) => Ok(()),
@@ -53,7 +53,7 @@ impl<'a, T: Real> Penalty<'a, T> {
             Self::Scalar(rho) => check_positive("rho", rho.to_f64()),
             Self::PerAgent(rho) => {
                 self.check_count(agents)?;
-                // The name is only made for the one that is wrong: this runs before every solve.
+                // The name is formatted only for the entry that is wrong: this runs before every solve.
                 match rho.iter().position(|r| !r.is_finite() || *r <= T::ZERO) {
                     None => Ok(()),
                     Some(i) => check_positive(&format!("rho of agent {i}"), rho[i].to_f64()),

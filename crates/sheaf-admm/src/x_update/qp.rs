@@ -14,11 +14,11 @@
 //! ```
 //!
 //! with β = 0 off the active rows. Kinks are treated as in the diagonal family: a constraint that x only touches
-//! (zero multiplier) counts as active. Among active rows that depend on each other the one with the larger multiplier
-//! (equalities before all) stays and the others get no gradient.
+//! (zero multiplier) counts as active. Among active rows that depend on each other, the one with the larger multiplier
+//! (equalities first) is kept and the others get no gradient.
 //!
 //! This family is the one exception to the rule that a prox and its VJP do not allocate: the interior-point solver
-//! does. The VJP keeps nothing from the forward pass; it finds the multipliers again from the rows that x touches.
+//! does. The VJP keeps nothing from the forward pass; it recomputes the multipliers from the rows that x touches.
 //! All arithmetic inside is `f64`.
 //!
 //! | array | shape |
@@ -66,7 +66,7 @@ pub struct Qp<'a, T> {
     pub hi: Option<Coefficient<'a, T>>,
 }
 
-/// Where the gradients of a [`Qp`] are added, in the shapes of its fields; `None` where one is not wanted.
+/// The gradients of a [`Qp`], added to, in the shapes of its fields; `None` if one is not needed.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct QpGrad<'a, T> {
@@ -86,7 +86,7 @@ impl<T> Default for QpGrad<'_, T> {
     }
 }
 
-/// Where one agent's numbers lie in every array.
+/// Offsets of one agent's data in every array.
 struct Block {
     agent: usize,
     x: Range<usize>,
@@ -110,7 +110,7 @@ impl<'a, T: Real> Qp<'a, T> {
         let count = |rows: &[usize]| if rows.is_empty() { 0 } else { agents.count() };
         check_len("qp.eq_rows", count(self.eq_rows), self.eq_rows.len())?;
         check_len("qp.in_rows", count(self.in_rows), self.in_rows.len())?;
-        // Saturating: no array is as long as a sum that does not fit.
+        // Saturating: a sum that overflows exceeds the length of every array.
         let sum = |terms: &mut dyn Iterator<Item = usize>| terms.fold(0, usize::saturating_add);
         let total = |rows: &[usize]| sum(&mut rows.iter().copied());
         let entries = |rows: &[usize]| sum(&mut agents.dims().zip(rows).map(|(d, m)| d.saturating_mul(*m)));

@@ -32,7 +32,7 @@ pub struct Tether<'a, T> {
     pub anchor: &'a [T], // [Σ d_i]
 }
 
-/// Where the gradients of a [`Tether`] are added; `None` where one is not wanted.
+/// The gradients of a [`Tether`], added to; `None` if one is not needed.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct TetherGrad<'a, T> {

@@ -6,12 +6,12 @@ use super::ZUpdate;
 use crate::Real;
 use crate::sheaf::SheafOp;
 
-/// Where the numbers of a sample lie in vectors of a batch.
+/// Where the data of a sample lies in vectors of a batch.
 pub(super) struct Cut {
     states: usize,
     carry: usize,
     kept: usize,
-    /// Numbers of scratch of each sample, where it is not shared.
+    /// Length of the scratch of each sample, if it is not shared.
     scratch: Option<usize>,
 }
 

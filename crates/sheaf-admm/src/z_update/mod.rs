@@ -6,16 +6,16 @@
 //! | soft | γ/2‖F z‖² + ½‖z − w‖²_ρ |
 //! | potential | γ·U(F z) + ½‖z − w‖²_ρ, U Huber or smoothed l1 |
 //!
-//! One solver a folder; [`ZUpdate`] dispatches. Every solver brings
+//! Each kind of solver has its own folder; [`ZUpdate`] dispatches. Every solver provides
 //!
-//! * `scratch_len`, `carry_len`: its memory; the carry is what a solver keeps from one ADMM iteration to the next
-//!   (edge-space multipliers, a product that need not be computed again), empty for most;
-//! * `prepare`: once per solve, or when the penalty changes (factorisations);
+//! * `scratch_len`, `carry_len`: its memory; the carry is the warm-start state of a solver from one ADMM iteration to
+//!   the next (edge-space multipliers, a product that need not be recomputed), empty for most;
+//! * `prepare`: called once per solve, or when the penalty changes (factorisations);
 //! * `forward`: w, z_prev, carry → z, carry;
-//! * `vjp`: replays the forward from the same inputs, then runs it backwards, adding to every gradient.
+//! * `vjp`: replays the forward pass from the same inputs, then runs it in reverse, adding to every gradient.
 //!
-//! [`Gram`] and [`Orthonormal`] solve a whole batch at once; the others run sample by sample. States, carries and what
-//! a step keeps are then one sample after the other.
+//! [`Gram`] and [`Orthonormal`] solve a whole batch at once; the others run sample by sample. States, carries and the
+//! kept steps are stored one sample after the other.
 
 mod cg;
 mod checks;
@@ -55,23 +55,23 @@ use gram::room;
 pub enum Agreement<T> {
     /// F z = 0.
     Hard,
-    /// γ/2‖F z‖² is paid.
+    /// Disagreement costs γ/2‖F z‖².
     Soft {
-        /// The price of disagreement.
+        /// The weight of disagreement.
         gamma: T,
     },
 }
 
-/// Where a consensus step adds its gradients.
+/// The gradients of a consensus step, added to.
 #[derive(Debug)]
 pub struct ConsensusGrad<'g, 'm, T> {
-    /// Of the restriction maps.
+    /// Gradient of the restriction maps.
     pub maps: &'g mut MapsGrad<'m, T>,
-    /// Of the penalty: 1 number or one per agent.
+    /// Gradient of the penalty: 1 number or one per agent.
     pub rho: &'g mut [T],
-    /// Of γ.
+    /// Gradient of γ.
     pub gamma: &'g mut T,
-    /// Of the step size η.
+    /// Gradient of the step size η.
     pub eta: &'g mut T,
 }
 
@@ -109,7 +109,7 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Checks that the solver takes such penalties.
+    /// Checks that the solver supports such penalties.
     pub fn validate_penalty(&self, rho: &Penalty<'_, T>) -> Result<()> {
         match self {
             Self::Gram(_) => gram::one_penalty("consensus in Gram space", rho).map(|_| ()),
@@ -118,12 +118,12 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Whether gradients may reach the previous z: if not, `vjp` leaves `d_z_prev` alone.
+    /// Whether gradients may reach the previous z: if not, `vjp` leaves `d_z_prev` unchanged.
     pub(crate) fn reads_previous(&self) -> bool {
         !matches!(self, Self::Gram(_) | Self::Orthonormal(_))
     }
 
-    /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
+    /// Length of the scratch that `prepare`, `forward` and `vjp` share.
     pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.scratch_len(&op.sample(0)),
@@ -137,7 +137,7 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Numbers of scratch that `prepare` and `forward` need when no adjoint will run.
+    /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
     pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.forward_scratch_len(&op.sample(0)),
@@ -151,7 +151,7 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Numbers carried from one ADMM iteration to the next.
+    /// Length of the carry from one ADMM iteration to the next.
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.carry_len(op) * op.samples(),
@@ -160,7 +160,7 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Numbers a forward step can keep so that its adjoint need not replay it; 0 where the adjoint always does.
+    /// Length of what a forward step can keep so that its adjoint need not replay it; 0 if the adjoint always replays.
     pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.kept_len(&op.sample(0)) * op.samples(),
@@ -170,7 +170,7 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
-    /// Scratch of each sample of a batch, where it is not shared: a factorisation stays there.
+    /// Scratch of each sample of a batch, if it is not shared: a factorisation is stored there.
     fn scratch_each(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Exact(s) => room(s.scratch_len(&op.sample(0))),
@@ -205,8 +205,8 @@ impl<T: Real> ZUpdate<T> {
         carries.into_iter().try_for_each(|len| check_len("z-update: the carry or its gradient", carry, len))
     }
 
-    /// z from the target `w` and the previous `z_prev`; `carry` goes from the previous iteration's to this one's. For a
-    /// batch, the steps of all samples and whether all converged.
+    /// z from the target `w` and the previous `z_prev`; `carry` is updated in place. For a batch, returns the steps of
+    /// all samples and whether all converged.
     pub fn forward(
         &self,
         op: &SheafOp<'_, T>,
@@ -221,7 +221,7 @@ impl<T: Real> ZUpdate<T> {
         Ok(InnerReport { steps: totals.steps, converged: totals.missed == 0 })
     }
 
-    /// As [`forward`](Self::forward). Saves: `kept`, where it is not empty. Samples that are not running keep their z;
+    /// As [`forward`](Self::forward). Saves: `kept`, if it is not empty. Samples that are not running keep their z;
     /// an empty `running` means all. Solvers that take a batch at once may overwrite it.
     pub fn forward_keeping(
         &self,
@@ -272,8 +272,8 @@ impl<T: Real> ZUpdate<T> {
         Ok(totals)
     }
 
-    /// Adjoint of [`forward`](Self::forward), which it replays. `carry` is the one the forward was given; `d_carry`
-    /// holds the gradient of the carry it returned and is replaced by the gradient of the one it was given.
+    /// Adjoint of [`forward`](Self::forward), which it replays. `carry` is the input carry of the forward pass;
+    /// `d_carry` holds the gradient of the output carry and is replaced by the gradient of the input carry.
     pub fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -292,7 +292,7 @@ impl<T: Real> ZUpdate<T> {
         self.vjp_kept(op, rho, w, z_prev, carry, none, &[], d_z, d_w, d_z_prev, d_carry, grad, scratch)
     }
 
-    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept. Part of the maps' gradient may be left
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with its `kept`. Part of the maps' gradient may be left
     /// there for [`add_deferred`](Self::add_deferred). Samples that were not running must have d_z = 0.
     pub fn vjp_kept(
         &self,
@@ -350,8 +350,8 @@ impl<T: Real> ZUpdate<T> {
         Ok(())
     }
 
-    /// Adds to the maps' gradient what [`vjp_kept`](Self::vjp_kept) of many steps left for later in what they kept, one
-    /// after the other. `took(step, sample)` says which samples of a batch took which steps.
+    /// Adds the deferred part of the maps' gradient that [`vjp_kept`](Self::vjp_kept) of many steps left in `kept`, one
+    /// step after the other. `took(step, sample)` returns whether a sample of a batch ran a step.
     pub fn add_deferred(
         &self,
         op: &SheafOp<'_, T>,

@@ -12,7 +12,7 @@ pub struct InnerReport {
 /// How the inner solves of a whole solve ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InnerTotals {
-    /// Inner solves, one a sample and iteration.
+    /// Inner solves, one per sample and iteration.
     pub solves: usize,
     /// Steps of all of them.
     pub steps: usize,

@@ -7,12 +7,12 @@ use crate::{Error, ErrorKind, Real, Result};
 pub enum Stop<T> {
     /// After exactly this many steps.
     Steps(usize),
-    /// When the residual has fallen to max(absolute, relative · its reference), or after `max_steps`. The adjoint goes
+    /// When the residual has fallen to max(absolute, relative · its reference), or after `max_steps`. The adjoint runs
     /// through the steps that ran; their number is held constant.
     Tolerance {
         /// Absolute part.
         absolute: T,
-        /// Relative part; each solver names its reference.
+        /// Relative part; each solver documents its reference.
         relative: T,
         /// Upper limit of steps; memory for the adjoint grows with it.
         max_steps: usize,
@@ -28,7 +28,7 @@ impl<T: Real> Stop<T> {
         }
     }
 
-    /// The residual to reach, given the reference of its relative part; none for a fixed number of steps.
+    /// The residual to reach, given the reference of its relative part; `None` for a fixed number of steps.
     pub fn goal(&self, reference: T) -> Option<T> {
         match self {
             Self::Steps(_) => None,

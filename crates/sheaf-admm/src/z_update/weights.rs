@@ -48,7 +48,7 @@ impl<'a, T: Real> Weights<'a, T> {
         }
     }
 
-    /// Adds to the penalties what the weights and their mean contribute.
+    /// Adds the contributions of the weights and their mean to the gradients of the penalties.
     pub(super) fn vjp(&self, d_s: &[T], d_mean: T, d_rho: &mut [T]) {
         match self.rho {
             Penalty::Scalar(_) => d_rho[0] += d_mean,

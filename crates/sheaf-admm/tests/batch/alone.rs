@@ -1,5 +1,5 @@
-//! A batch gives what its samples give alone: the same bits where it runs sample by sample, and up to rounding where its
-//! products run over all samples at once.
+//! A batch gives the same results as its samples alone: the same bits if it runs sample by sample, and up to rounding
+//! if its products run over all samples at once.
 
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{
@@ -38,10 +38,10 @@ fn solvers(sheaf: &Sheaf) -> Vec<ZUpdate<f64>> {
     all
 }
 
-/// The numbers of three samples on a 2 × 3 grid.
+/// The data of three samples on a 2 × 3 grid.
 struct Numbers {
     sheaf: Sheaf,
-    /// One stack a view, dense.
+    /// One dense stack per view.
     stacks: Vec<f64>,
     index: Vec<u32>,
     base: Vec<f64>,

@@ -111,7 +111,7 @@ fn the_gradients_of_samples_that_ended_apart_are_those_of_each_alone() {
                     let got = reverse(&batch, &problem, adjoint, &mut ws, &point, &[1.0; 3]);
                     let mut want = vec![0.0; got.len()];
                     for b in 0..3 {
-                        // All samples run as long as this one, and only this one counts.
+                        // All samples run as long as this one, and only this one has seeds.
                         problem.solve(Start::At(h), &Options::fixed(after[b]), &mut ws, &mut ()).unwrap();
                         let scale = [0, 1, 2].map(|other| if other == b { 1.0 } else { 0.0 });
                         let alone = reverse(&batch, &problem, adjoint, &mut ws, &point, &scale);

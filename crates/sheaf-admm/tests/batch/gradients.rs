@@ -9,7 +9,7 @@ use crate::support::{Batch, Build, close, dot};
 const NAMES: [&str; 8] = ["maps", "A", "B", "D", "q", "h", "rho", "gamma"];
 const WINDOW: usize = 2;
 
-/// Seeds of the last two x and, unless the solve stops there, the last z and u.
+/// Seeds of the last two x and, unless the last iteration computes only x, the last z and u.
 struct Loss {
     d_x: Vec<f64>,
     d_z: Option<Vec<f64>>,
@@ -58,7 +58,7 @@ fn check(name: &str, batch: &Batch, point: &[f64], build: &Build<'_>, options: &
     for (input, len) in NAMES.into_iter().zip(batch.lens()).filter(|(_, len)| *len > 0) {
         let own = start..start + len;
         start += len;
-        // Orthonormal maps must stay so; their gradient is compared elsewhere.
+        // Orthonormal maps must stay orthonormal; their gradient is compared elsewhere.
         if name.contains("orthonormal") && input == "maps" {
             continue;
         }
@@ -156,7 +156,7 @@ fn gradients_through_the_last_steps_and_a_short_tape_agree() {
         assert_eq!(last, taped, "{}", batch.name);
         assert_eq!((long.x(), long.z(), long.u()), (ws.x(), ws.z(), ws.u()));
         assert_eq!(long.last_x(2).unwrap(), ws.last_x(2).unwrap());
-        // Nothing reaches the start.
+        // No gradient reaches the start.
         let lens = batch.lens();
         let h = lens[..5].iter().sum::<usize>();
         assert!(last[h..h + lens[5]].iter().all(|&d| d == 0.0));

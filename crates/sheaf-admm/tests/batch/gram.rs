@@ -1,4 +1,4 @@
-//! The two solvers of shared maps against the general ones, as steps on their own.
+//! The two solvers of shared maps against the general ones, as single consensus steps.
 
 use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Exact, Gram, Orthonormal, Stop, ZUpdate};
@@ -71,7 +71,7 @@ fn each_sample_stops_at_its_own_tolerance() {
     for batch in Batch::all(2) {
         let (point, mut w) = (batch.point(4), target(&batch));
         let n = batch.sheaf.state_len();
-        // The second sample agrees already.
+        // The second sample already agrees.
         w[n..].fill(0.0);
         let stop = Stop::Tolerance { absolute: 1e-9, relative: 0.0, max_steps: 100 };
         let gram = Gram { stop, ..Gram::to_tolerance(SOFT, 1e-9, 100) };

@@ -1,4 +1,4 @@
-//! Batches of samples, and the consensus solvers that take them whole.
+//! Batches of samples, and the consensus solvers that solve a whole batch at once.
 
 mod alone;
 mod ends;

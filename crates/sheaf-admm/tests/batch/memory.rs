@@ -1,4 +1,4 @@
-//! Solves and reverse sweeps of batches ask for no memory once they have run.
+//! Solves and reverse sweeps of batches do not allocate after the first run.
 
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Seeds, Start, Workspace};
 use sheaf_admm::x_update::ObjectiveGrad;
@@ -23,7 +23,7 @@ fn batches_ask_for_no_memory() {
                 prepared.updates.prepare(&prepared.stack, batch.dims(), 0.5, a, b).unwrap();
             }
         });
-        // The product of CPUs without our kernels may allocate.
+        // The product for CPUs without our kernels may allocate.
         assert!(again == 0 || may_allocate(), "{}: preparing: {again}", batch.name);
         let mut solvers = vec![
             ZUpdate::Gram(Gram::published(SOFT, 4)),

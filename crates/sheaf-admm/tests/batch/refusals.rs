@@ -1,4 +1,4 @@
-//! What cannot be solved is refused with a reason and a next step.
+//! Unsolvable problems are rejected with a reason and a hint.
 
 use sheaf_admm::admm::{Adjoint, Balancing, Gradients, Mode, Options, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{AgentGraph, Edge, Maps, MapsGrad, SharedMaps, SharedStack, Sheaf, SheafOp};

@@ -32,7 +32,7 @@ impl Batch {
         Self { name: "grid", sheaf: Sheaf::uniform(&graph, 9, 2).unwrap(), samples, updated }
     }
 
-    /// As a board of Sudoku, but small: 6 agents with 2 slots, cliques of three.
+    /// Like a Sudoku board, but small: 6 agents with 2 slots, cliques of three.
     pub fn triples(samples: usize, updated: bool) -> Self {
         let edge = |u, slot_u, v, slot_v| Edge { u, slot_u, v, slot_v };
         let mut edges = Vec::new();
@@ -132,13 +132,13 @@ impl Batch {
         z_update: &'p ZUpdate<f64>,
     ) -> Problem<'p, f64> {
         let [_, _, _, diag, q, _, rho, _] = self.cut(point);
-        // A box far from most numbers: hit, but not everywhere.
+        // A box far from most values: some coordinates reach it, but not all.
         let lo = Some(Coefficient::Scalar(-0.6));
         let objective = Objective::Diagonal(Diagonal { lo, ..Diagonal::new(diag, q) });
         Problem { op: self.op(prepared), objective, z_update, rho: Penalty::Scalar(rho[0]), relax: 1.4 }
     }
 
-    /// Solves and returns the gradient of seeds at the whole point, in its order, with the workspace.
+    /// Solves and returns the gradient of seeds with respect to the whole point, in its order, with the workspace.
     pub fn gradient(
         &self,
         point: &[f64],

@@ -1,4 +1,4 @@
-//! A whole problem as a point, its solve and reverse, and the same iteration written out a second time.
+//! A whole problem as a point, its solve and reverse sweep, and an independent implementation of the same iteration.
 
 use sheaf_admm::admm::{
     Adjoint, Gradients, Iteration, Mode, Options, Problem, Seeds, SolveReport, Start, Workspace,
@@ -26,14 +26,14 @@ pub struct Case {
     pub has_eta: bool,
 }
 
-/// What a solve leaves behind: every x, the last z and u, every factor of the penalty.
+/// The results of a solve: every x, the last z and u, every factor of the penalty.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub x: Vec<Vec<f64>>,
     pub z: Vec<f64>,
     pub u: Vec<f64>,
     pub factors: Vec<f64>,
-    /// How far the x-update stayed from its kinks, iteration by iteration.
+    /// The distance of the x-update from its kinks, per iteration.
     pub margins: Vec<f64>,
 }
 
@@ -102,7 +102,7 @@ impl Case {
         point
     }
 
-    /// A random point whose solve stays away from kinks in every iteration, so that differences have a meaning.
+    /// A random point whose solve stays away from kinks in every iteration, so that finite differences are valid.
     pub fn point(&self, soft: bool, per_agent: bool, rho: f64, options: &Options<f64>) -> Point {
         let draws = (23..123).map(|seed| self.draw(seed, soft, per_agent, rho));
         let smooth = |point: &Point| {
@@ -112,8 +112,8 @@ impl Case {
         draws.into_iter().find(smooth).expect("one in a hundred points is smooth")
     }
 
-    /// A random point whose solution, to which the solve has come, lies away from kinks and is not pinned by its
-    /// constraints: more coordinates are free than edges ask to agree.
+    /// A random point whose solution, to which the solve has converged, lies away from kinks and is not determined by
+    /// its constraints alone: more coordinates are free than the edges constrain.
     pub fn point_at_rest(&self, soft: bool, per_agent: bool, rho: f64, options: &Options<f64>) -> Point {
         let draws = (23..2023).map(|seed| self.draw(seed, soft, per_agent, rho));
         let smooth = |point: &Point| {
@@ -126,7 +126,7 @@ impl Case {
         draws.into_iter().find(smooth).expect("one in two thousand points is smooth")
     }
 
-    /// The smallest distance of any coordinate to an edge of the dead zone or to the meeting with a bound.
+    /// The smallest distance of any coordinate to an edge of the dead zone or to the point where it meets a bound.
     fn margin(point: &Point, rho: f64, agent: std::ops::Range<usize>, v: &[f64]) -> f64 {
         let one = |i: usize| {
             let a = point.get("diag")[i] + point.one("l2") + rho;

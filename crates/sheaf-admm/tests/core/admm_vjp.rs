@@ -1,4 +1,4 @@
-//! The reverse sweep against differences of the iteration as it ran.
+//! The reverse sweep against finite differences of the iteration as it ran.
 
 use sheaf_admm::admm::{Adjoint, Balancing, Options, Status};
 use sheaf_admm::z_update::{
@@ -18,7 +18,7 @@ fn grid(relax: f64, from_h: bool) -> Case {
     Case { net: Net::grid(Kind::Table), solver: PUBLISHED, relax, from_h, width: 0.5, has_eta: false }
 }
 
-/// Solves, reverses, and compares with differences of the same steps written out.
+/// Solves, reverses, and compares with finite differences of the same steps written out.
 fn assert_unrolled(case: &Case, point: &Point, options: &Options<f64>, loss: &Loss) -> Outcome {
     let (grad, outcome, report) = case.reverse(point, options, Adjoint::Unrolled, loss);
     let again = case.replay(point, &outcome.factors);
@@ -152,7 +152,7 @@ fn the_last_steps_alone_are_differentiated_with_the_state_before_them_frozen() {
     }
 }
 
-/// Solves to convergence, takes the implicit adjoint, and compares with differences of converged solves.
+/// Solves to convergence, takes the implicit adjoint, and compares with finite differences of converged solves.
 fn assert_implicit(case: &Case, soft: bool, per_agent: bool) {
     let options = Options::until(1e-13, 0.0, 20_000);
     let point = case.point_at_rest(soft, per_agent, 0.8, &options);
@@ -161,7 +161,7 @@ fn assert_implicit(case: &Case, soft: bool, per_agent: bool) {
     let (grad, _, report) = case.reverse(&point, &options, adjoint, &loss);
     let name = format!("{}, soft {soft}, per agent {per_agent}", case.net.name);
     assert_eq!(report.status, Status::Converged, "{name}: {report:?}");
-    // Neither the start nor the penalty nor the step size moves the solution.
+    // The start, the penalty and the step size do not change the solution.
     assert!(grad.get("h").iter().all(|&g| g == 0.0), "{name}");
     assert!(grad.get("rho").iter().all(|g| g.abs() < 1e-9), "{name}: {:?}", grad.get("rho"));
     assert!(!case.has_eta || grad.one("eta").abs() < 1e-9, "{name}: {:?}", grad.get("eta"));

@@ -1,4 +1,4 @@
-//! Constructors on arbitrary input: an error or a thing that works, never a panic.
+//! Constructors on arbitrary input: an error or a valid object, never a panic.
 
 use proptest::prelude::*;
 use sheaf_admm::sheaf::{
@@ -6,7 +6,7 @@ use sheaf_admm::sheaf::{
     compose_low_rank,
 };
 
-/// Mostly small numbers, sometimes absurd ones.
+/// Mostly small numbers, sometimes very large ones.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0usize..6, 1 => Just(usize::MAX), 1 => Just(usize::MAX / 16), 1 => Just(1 << 40)]
 }
@@ -16,7 +16,7 @@ fn edge() -> impl Strategy<Value = Edge> {
     (number(), number(), number(), number()).prop_map(|(u, slot_u, v, slot_v)| Edge { u, slot_u, v, slot_v })
 }
 
-/// A graph that exists: ends are taken modulo what there is.
+/// A valid graph: ends are taken modulo the number of agents and slots.
 fn graph() -> impl Strategy<Value = AgentGraph> {
     let ends = prop::collection::vec((0usize..100, 0usize..100), 0..8);
     (1usize..6, ends, any::<bool>()).prop_filter_map(
@@ -37,7 +37,7 @@ fn graph() -> impl Strategy<Value = AgentGraph> {
     )
 }
 
-/// Runs everything that maps do, on numbers that are never read where they should not be.
+/// Runs the operations of the maps; all outputs start as NaN, so that reading them too early is detected.
 fn assert_works(op: &SheafOp<'_, f64>) -> Result<(), TestCaseError> {
     let sheaf = op.sheaf();
     let z: Vec<f64> = (0..sheaf.state_len()).map(|k| (k as f64).sin()).collect();
@@ -143,7 +143,7 @@ proptest! {
         let (base, views) = (numbers(lens.0), numbers(lens.1));
         let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, agents: std::slice::from_ref(&groups) });
         if let Ok(op) = SheafOp::new(&sheaf, maps) {
-            // Slots that the other sheaf leaves free are left out, so that only the calls themselves are tried.
+            // Slots that the other sheaf leaves free are left out, so that only the calls themselves are tested.
             let (mut y, mut s) = (vec![0.0; sheaf.row_len()], vec![0.0; sheaf.row_len()]);
             let (z, mut g) = (numbers(sheaf.state_len()), numbers(sheaf.state_len()));
             op.laplacian(&z, &mut g, &mut y, &mut s).expect("fits");

@@ -8,7 +8,7 @@ use sheaf_testkit::{TestRng, assert_close_max};
 
 const VIEWS: usize = 5;
 
-/// L z by bands, its exchanged residuals, and Fᵀ(F z), which knows nothing of bands.
+/// L z by bands, its exchanged residuals, and Fᵀ(F z), which does not use bands.
 fn both<T: Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T]) -> (Vec<T>, Vec<T>, Vec<T>) {
     let op = SheafOp::new(sheaf, maps).unwrap();
     let zeros = |n: usize| vec![T::ZERO; n];
@@ -23,7 +23,7 @@ fn both<T: Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T]) -> (Vec<T>, Vec<T>, 
 
 #[test]
 fn a_sweep_by_bands_is_the_laplacian() {
-    // Many narrow rows; rows longer than several bands; one row, where every partner is next door.
+    // Many narrow rows; rows longer than several bands; one row, where every partner is adjacent.
     for (height, width) in [(60, 60), (5, 700), (1, 3000), (9, 9)] {
         for (d_v, d_e) in [(3, 2), (10, 5)] {
             let graph = AgentGraph::grid(height, width, Connectivity::Eight);

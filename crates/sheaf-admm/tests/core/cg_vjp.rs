@@ -63,8 +63,8 @@ fn vjp(net: &Net, solver: Solver, point: &Point, d_z: &[f64]) -> Point {
     grad
 }
 
-/// Checks all kinds of maps, with one penalty and with one per agent. `constant` names the inputs that have no
-/// gradient; theirs must be zero exactly.
+/// Checks all kinds of maps, with one penalty and with one per agent. `constant` lists the inputs that have no
+/// gradient; theirs must be exactly zero.
 fn assert_adjoint(nets: &[Net], soft: bool, solver: Solver, constant: impl Fn(bool) -> Vec<&'static str>) {
     for net in nets {
         for per_agent in [false, true] {
@@ -94,11 +94,12 @@ fn soft_warm_start_is_differentiated_with_the_previous_state_as_a_constant() {
 
 #[test]
 fn hard_published_steps_have_the_adjoint_of_what_ran() {
-    // One penalty for all weighs nothing: it cancels from the hard problem.
+    // A single penalty has no effect: it cancels from the hard problem.
     let constant = |per_agent| if per_agent { vec!["gamma"] } else { vec!["gamma", "rho"] };
-    // With the published 1e-5, what w does beyond passing straight through is the remainder of a cancellation, five
-    // digits smaller than the terms that cancel: rounding alone then reaches 1e-6 of it. A larger term runs the same
-    // code and leaves a gradient that differences can measure; the reference arrays cover the published value.
+    // With the published 1e-5, the part of the gradient of w beyond the identity is the remainder of a cancellation,
+    // five digits smaller than the terms that cancel: rounding alone then reaches 1e-6 of it. A larger term runs the
+    // same code and leaves a gradient that finite differences can measure; the reference arrays cover the published
+    // value.
     assert_adjoint(&Net::all(), false, |a| Cg { tikhonov: 0.05, ..Cg::published(a, 5) }, constant);
 }
 

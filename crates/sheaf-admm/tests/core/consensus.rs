@@ -74,8 +74,8 @@ fn converged_hard_consensus_is_the_weighted_projection() {
 
 #[test]
 fn the_published_hard_start_keeps_the_kernel_part_of_the_previous_state() {
-    // No step leaves the range of L, so the solution keeps P(w − z_prev) and the answer is
-    // w − (I − P) w − P(w − z_prev) = P z_prev, whatever w is.
+    // No step leaves the range of L, so the solution keeps P(w − z_prev) and the result is
+    // w − (I − P) w − P(w − z_prev) = P z_prev, for any w.
     for case in Case::all().filter(|case| case.rho.len() == 1) {
         let cg = Cg::to_tolerance(Agreement::Hard, 1e-14, 300);
         let z = case.solve(Cg { start: CgStart::Published, ..cg });
@@ -93,7 +93,7 @@ fn soft_consensus_tends_to_the_projection_as_disagreement_grows_dear() {
             z.iter().zip(&expected).map(|(z, e)| (z - e).abs()).fold(0.0, f64::max)
         };
         let errors = [1e3, 1e5, 1e7].map(error);
-        // The distance falls as 1/gamma: a hundredfold price leaves a hundredth of it.
+        // The distance decreases as 1/gamma: a hundredfold gamma leaves a hundredth of it.
         assert!(
             errors[1] < 0.02 * errors[0] && errors[2] < 0.02 * errors[1],
             "{}: {errors:?}",

@@ -196,13 +196,13 @@ fn a_workspace_made_for_fewer_inner_steps_is_refused_before_the_sweep() {
 
 #[test]
 fn a_solve_that_leaves_the_numbers_says_so() {
-    // Finite, and too large to compute with.
+    // Finite, but too large to compute with.
     let pair = Pair::new();
     let huge = [f64::MAX; 4];
     let objective = Objective::Diagonal(Diagonal::new(&pair.ones, &huge));
     let problem = Problem { objective, ..pair.problem() };
     assert_kind(solve(&problem, &Options::fixed(20)), NotFinite, "solve");
-    // Maps are not searched for NaN on every solve, but none gets through.
+    // Maps are not searched for NaN on every solve, but no NaN passes undetected.
     let mut broken = Pair::new();
     broken.stack[0] = f64::NAN;
     assert_kind(solve(&broken.problem(), &Options::fixed(3)), NotFinite, "solve");

@@ -86,7 +86,7 @@ impl Fixture {
         places
     }
 
-    /// All stacks of a fixture, as its kind of maps wants them (none for low-rank maps).
+    /// All stacks of a fixture, in the form of its kind of maps (empty for low-rank maps).
     fn stacks<T: Real>(&self) -> Vec<T> {
         let mut stacks = vec![T::ZERO; self.sheaf.stack_len()];
         if self.word(1) == "edgewise" {
@@ -105,7 +105,7 @@ impl Fixture {
         stacks
     }
 
-    /// The gradients of the maps by the names the reference gives them.
+    /// The gradients of the maps under the names of the reference.
     fn unpack<T: Real>(&self, d_stacks: &[T]) -> Vec<(&'static str, Vec<T>)> {
         if self.word(1) == "edgewise" {
             let [u, v] = self.edgewise();
@@ -132,14 +132,14 @@ impl Fixture {
         }
     }
 
-    /// Solves and reverses; calls `check(name, got, want, whether it is a gradient)` for all that the fixture holds.
+    /// Solves and reverses; calls `check(name, got, want, whether it is a gradient)` for everything in the fixture.
     fn assert<T: Real>(&self, check: &Check<'_>) {
         let index: Vec<u32> = if self.golden.has("in/stack_of") {
             self.golden.i32("in/stack_of").data.iter().map(|&v| v as u32).collect()
         } else {
             (0..self.sheaf.agents() as u32).collect()
         };
-        // Every input of every family; those a fixture lacks stay empty.
+        // Every input of every family; those that a fixture lacks stay empty.
         let names = ["D", "q", "l1", "l2", "lo", "hi", "beta", "target", "Q", "maps", "A", "B"];
         let has = |name: &str| self.golden.has(&format!("in/{name}"));
         let inputs: [Vec<T>; 12] = names.map(|name| if has(name) { self.input(name) } else { Vec::new() });
@@ -257,7 +257,7 @@ fn f64_repeats_the_reference_almost_to_rounding() {
 }
 
 /// Five steps of CG on a small singular system end near rounding, where f32 keeps three digits and f64 ten; that f64
-/// keeps ten shows that the lost ones are rounding.
+/// keeps ten shows that the error of f32 is rounding.
 #[test]
 fn f32_repeats_the_reference_to_three_digits() {
     let norm = |values: &[f64]| values.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -1,5 +1,5 @@
-//! Whole problems from numbers that mostly make sense: every call gives an answer or a typed error, none panics, and
-//! an answer is made of numbers.
+//! Whole problems from mostly sensible numbers: every call gives a result or a typed error, none panics, and results
+//! are finite.
 
 use proptest::prelude::*;
 use sheaf_admm::admm::{
@@ -11,7 +11,7 @@ use sheaf_admm::z_update::{
     Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
 };
 
-/// Mostly sensible, sometimes what nobody should hand in.
+/// Mostly sensible numbers, sometimes invalid ones.
 fn number() -> impl Strategy<Value = f64> {
     let odd = prop_oneof![
         Just(0.0),
@@ -41,7 +41,7 @@ fn stop() -> impl Strategy<Value = Stop<f64>> {
     ]
 }
 
-/// What chooses and fills a consensus solver.
+/// The choice and the parameters of a consensus solver.
 type Solver = (usize, bool, bool, [f64; 4], Stop<f64>);
 
 fn solver() -> impl Strategy<Value = Solver> {
@@ -127,7 +127,7 @@ proptest! {
             relax,
         };
         let valid = problem.validate().is_ok();
-        // Half of the cases go on without having asked.
+        // Half of the cases continue without validation.
         if validated && !valid {
             return Ok(());
         }

@@ -35,7 +35,7 @@ fn products<T: Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T], s: &[T], r: &[T]
     for rows in [&mut projected, &mut alone, &mut exchanged] {
         pad_with(sheaf, rows, T::ZERO);
     }
-    // In several bands other agents go in pairs, which round otherwise.
+    // With several bands the agents are paired differently, which rounds differently.
     let same = |(a, b): (&T, &T)| a == b || sheaf.agents() > BAND && (*a - *b).abs() < T::from_f64(1e-5);
     assert!(
         alone.iter().zip(&exchanged).all(same),
@@ -69,7 +69,7 @@ fn f32_products_of_every_shape_are_those_of_f64() {
         AgentGraph::grid(5, 2, Connectivity::Four).expect("small"),
         AgentGraph::sudoku(),
         AgentGraph::from_edges(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]).expect("a ring"),
-        // More agents than the rows of a sweep keep at a time.
+        // More agents than the window of a sweep holds.
         AgentGraph::grid(60, 45, Connectivity::Eight).expect("small"),
     ];
     for graph in &graphs {

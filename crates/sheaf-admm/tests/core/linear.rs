@@ -1,4 +1,4 @@
-//! Every linear map has its transpose, and the operators are the matrices they are said to be.
+//! Every linear map has its transpose, and the operators are the documented matrices.
 
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, SheafOp};
 use sheaf_testkit::{TestRng, assert_adjoint, assert_close_max};
@@ -59,7 +59,7 @@ fn every_product_has_its_transpose() {
     for net in nets() {
         let (n, m, e) = (net.states(), net.sheaf.row_len(), net.sheaf.edge_len());
         let rows = || vec![f64::NAN; m];
-        // What a projection leaves in the padding is nothing that anyone reads.
+        // The padding of a projection's output is never read.
         let project: &Map<'_> = &|op, z, y| {
             op.project(z, y).expect("fits");
             clear_padding(&net, y);
@@ -130,7 +130,7 @@ fn a_sheaf_without_edges_has_the_laplacian_zero() {
     let graph = AgentGraph::from_edges(3, &[]).expect("no edges to check");
     for kind in Kind::UNIFORM {
         if matches!(kind, Kind::LowRank { bases: 8, .. }) {
-            continue; // eight slots have no meaning here
+            continue; // eight bases need eight slots, agents have none
         }
         let net = Net::uniform("no edges", graph.clone(), 3, 2, kind);
         let point = drawn(&net, 1);

@@ -1,4 +1,4 @@
-//! After the first solve of a kind, solving and differentiating ask for no memory and give the same bits again.
+//! After the first solve of a kind, solving and differentiating do not allocate and give the same bits again.
 
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::x_update::{Curvature, Dense, Diagonal, Equality, Objective, ObjectiveGrad, Tether};
@@ -35,7 +35,7 @@ fn z_updates(net: &Net) -> Vec<(&'static str, ZUpdate<f64>)> {
     all
 }
 
-/// A solve of six iterations, or until a tolerance, then its reverse; the numbers both leave behind.
+/// A solve of six iterations, or until a tolerance, then its reverse; returns the results of both.
 fn round(
     net: &Net,
     point: &Point,
@@ -99,7 +99,7 @@ fn solving_and_differentiating_allocate_nothing_after_the_first_time() {
                     (keep, Options::fixed(6), Adjoint::Unrolled),
                     (replay, Options::fixed(12), implicit),
                 ];
-                // Only where the consensus step is exact does the series fade for certain.
+                // Only with an exact consensus step is the series certain to converge.
                 let count = if name == "exact" { 4 } else { 3 };
                 for (mode, options, adjoint) in rounds.into_iter().take(count) {
                     let mut ws = Workspace::new(&problem, mode);
@@ -111,7 +111,7 @@ fn solving_and_differentiating_allocate_nothing_after_the_first_time() {
                         again = round(&net, &point, &problem, &options, adjoint, &mut ws, &mut buffers);
                     });
                     let place = format!("{}, {name}, objective {i}, {mode:?}, {adjoint:?}", net.name);
-                    // The product of CPUs without our kernels may allocate.
+                    // The product for CPUs without our kernels may allocate.
                     assert!(count == 0 || may_allocate(), "{place}: {count} requests for memory");
                     assert!(
                         first.is_finite() && first.to_bits() == again.to_bits(),

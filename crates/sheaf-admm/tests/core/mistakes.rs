@@ -1,4 +1,4 @@
-//! Calls that a user can make at any time, with sizes and numbers that make no sense: typed errors, never a panic.
+//! Calls that a user can make at any time, with invalid sizes and numbers: typed errors, never a panic.
 
 use sheaf_admm::ErrorKind::{NotFinite, OutOfRange, Shape, Unsupported};
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
@@ -117,7 +117,7 @@ fn maps_with_numbers_that_are_not_finite_are_found_where_they_count() {
     assert_kind(pair.problem(&z_update).validate(), NotFinite, "stacks[16]");
 }
 
-/// Two agents of stalk 2 that share one number, and everything to solve with.
+/// Two agents of stalk 2 that share one number, and everything needed for a solve.
 struct Pair {
     sheaf: Sheaf,
     stacks: Vec<f64>,

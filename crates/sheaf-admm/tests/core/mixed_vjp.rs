@@ -15,7 +15,7 @@ use crate::point::{Point, dot};
 
 const ITERATIONS: usize = 6;
 
-/// Stalks of the agents of the irregular net; the families stand in this order.
+/// Stalks of the agents of the irregular net; the families are in this order.
 const DIMS: [usize; 5] = [3, 2, 4, 3, 5];
 
 fn draw(net: &Net, seed: u64, soft: bool) -> Point {
@@ -81,8 +81,8 @@ fn options() -> Options<f64> {
     Options { balancing: Some(Balancing { factor: 2.0, ratio: 1.5, until: 4 }), ..Options::fixed(ITERATIONS) }
 }
 
-/// Solves; with `seeds` (of the last two x, of z and of u) also reverses. Returns the loss, the penalties that were in
-/// force, and the gradients.
+/// Solves; with `seeds` (of the last two x, of z and of u) also reverses. Returns the loss, the penalties that were
+/// used, and the gradients.
 fn run(net: &Net, point: &Point, weights: &[f64], reverse: bool) -> (f64, Vec<f64>, Point) {
     let n = net.states();
     let (dense, general) = (quad(point.get("root 2"), 4), quad(point.get("root 4"), 5));
@@ -194,7 +194,7 @@ fn agents_of_every_family_are_differentiated_together_through_balanced_iteration
     let stalks: Vec<usize> = net.sheaf.state_offsets().windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(stalks, DIMS);
     let weights = TestRng::new(61).normals(4 * net.states());
-    // Draws in which every bound, inequality and weight plays a part.
+    // Seeds for which every bound, inequality and weight has an effect.
     for (soft, seed) in [(true, 15), (false, 15), (false, 14), (false, 27)] {
         let point = draw(&net, seed, soft);
         let (_, forces, grad) = run(&net, &point, &weights, true);

@@ -108,7 +108,7 @@ impl Net {
         self.sheaf.agents()
     }
 
-    /// Adds random maps to a point. The padding of stacks is random too: it must not matter.
+    /// Adds random maps to a point. The padding of stacks is random too: it must have no effect.
     pub fn draw_maps(&self, rng: &mut TestRng, point: &mut Point) {
         let mut push = |name, n: usize, scale: f64| {
             point.push(name, rng.normals(n).iter().map(|x| x * scale).collect());
@@ -155,7 +155,7 @@ impl Net {
         SheafOp::new(&self.sheaf, maps).expect("the maps fit")
     }
 
-    /// The restriction map of a slot, `[d_e, d_v]` row-major, read straight from the definition.
+    /// The restriction map of a slot, `[d_e, d_v]` row-major, computed directly from the definition.
     pub fn map(&self, point: &Point, agent: usize, slot: usize) -> Vec<f64> {
         let rows = self.sheaf.slot_rows(agent);
         let d_v = self.sheaf.state_offsets()[agent + 1] - self.sheaf.state_offsets()[agent];

@@ -38,7 +38,7 @@ impl Point {
         moved
     }
 
-    /// A block of gradients like `name`, filled with [`Point::OFFSET`] to see that a VJP adds.
+    /// A block of gradients like `name`, filled with [`Point::OFFSET`] to check that a VJP adds.
     pub fn grad_buffer(&self, name: &str) -> Vec<f64> {
         vec![Self::OFFSET; if self.has(name) { self.get(name).len() } else { 0 }]
     }
@@ -51,7 +51,7 @@ impl Point {
         self.push(name, added.into_iter().map(|g| g - Self::OFFSET).collect());
     }
 
-    /// Checks every block of `grad` against differences of `f` around this point.
+    /// Checks every block of `grad` against finite differences of `f` around this point.
     pub fn assert_gradient(&self, name: &str, grad: &Self, f: &dyn Fn(&Self) -> f64) {
         for (block, values) in &grad.0 {
             assert!(values.iter().any(|&g| g != 0.0), "{name}: the gradient of {block} is all zero");

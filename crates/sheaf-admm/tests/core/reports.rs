@@ -1,4 +1,4 @@
-//! How a solve ends, what it reports, and what its observer sees.
+//! How a solve ends, what it reports, and what its observer receives.
 
 use sheaf_admm::admm::Observer;
 use sheaf_admm::admm::{
@@ -11,7 +11,7 @@ use sheaf_testkit::TestRng;
 use crate::net::{Kind, Net};
 use crate::point::Point;
 
-/// Solves on a grid with a penalty, watched.
+/// Solves on a grid with a penalty and an observer.
 fn solve(
     rho: f64,
     relax: f64,
@@ -96,7 +96,7 @@ fn balancing_moves_the_penalty_towards_equal_residuals_and_rescales_the_duals() 
         for (k, pair) in seen.windows(2).enumerate() {
             let ratio = pair[0].0 / pair[1].0;
             assert!([0.5, 1.0, 2.0].contains(&ratio) && (k < 20 || ratio == 1.0), "iteration {k}: {ratio}");
-            // ρu is what the multipliers are: it does not jump when ρ does.
+            // ρu are the multipliers: they do not jump when ρ does.
             for ((after, gap), before) in pair[1].1.iter().zip(&pair[1].2).zip(&pair[0].1) {
                 assert!(
                     (after - gap - ratio * before).abs() <= 1e-12 * (1.0 + before.abs()),

@@ -1,4 +1,4 @@
-//! What a workspace records of a solve, and what a reverse sweep may make of it.
+//! What a workspace records of a solve, and what a reverse sweep accepts.
 
 use sheaf_admm::admm::{Adjoint, Gradients, Iteration, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::MapsGrad;
@@ -69,7 +69,7 @@ fn a_solve_that_was_not_recorded_is_not_reversed_by_the_tape_of_an_earlier_one()
     let mut ws = Workspace::new(&problem, kept);
     run(&problem, 5, &mut ws);
     grid.reverse(&problem, Adjoint::Unrolled, &mut ws).expect("recorded");
-    // The memory is all there, but not what it should hold.
+    // The memory is large enough, but its content is not valid.
     for (first, then) in [(Mode::Solve, replayed), (replayed, kept), (kept, replayed)] {
         ws.fit(&problem, first);
         run(&problem, 5, &mut ws);
@@ -128,7 +128,7 @@ fn an_implicit_adjoint_without_a_tolerance_or_an_end_says_so() {
     }
     let short = Adjoint::Implicit { tolerance: 1e-12, max_terms: 3 };
     assert_kind(grid.reverse(&problem, short, &mut ws), ErrorKind::SolverFailed, "implicit adjoint");
-    // A series that leaves the numbers ends there.
+    // A series with non-finite terms ends there.
     let broken = Grid {
         point: grid.point.with("d_x", &vec![f64::NAN; grid.net.states()]),
         net: Net::grid(Kind::Table),
@@ -140,7 +140,7 @@ fn an_implicit_adjoint_without_a_tolerance_or_an_end_says_so() {
 #[test]
 fn an_iteration_that_fails_is_neither_shown_nor_recorded() {
     let (grid, z_update) = (Grid::new(), ZUpdate::Cg(Cg::published(SOFT, 4)));
-    // The first agent must be at once below −1 and above 1 in its first coordinate.
+    // The first coordinate of the first agent must be both below −1 and above 1.
     let mut rows = vec![0; grid.net.agents()];
     rows[0] = 2;
     let (g, h) = ([1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0], [-1.0, -1.0]);

@@ -1,4 +1,4 @@
-//! Converged solves against an interior-point method that sees the whole problem at once:
+//! Converged solves against an interior-point method on the whole problem at once:
 //!
 //! ```text
 //! min Σ f_i(x_i)   with   F x = 0   and every agent's own constraints
@@ -20,7 +20,7 @@ use sheaf_testkit::TestRng;
 use crate::net::Net;
 use crate::point::{Point, dot};
 
-/// The problem of one agent: ½xᵀQx + q·x + l1‖x‖₁ with A x = b, G x ≤ h, lo ≤ x ≤ hi; what a family lacks is empty.
+/// The problem of one agent: ½xᵀQx + q·x + l1‖x‖₁ with A x = b, G x ≤ h, lo ≤ x ≤ hi; fields a family lacks are empty.
 #[derive(Default)]
 struct Local {
     family: usize,
@@ -67,7 +67,7 @@ impl Local {
                 (local.lo, local.hi) = (bounds(rng, -1.0), bounds(rng, 1.0));
             }
         }
-        // From here Q and q say the whole quadratic part, whatever the family.
+        // From here on Q and q hold the whole quadratic part, for every family.
         if matches!(local.family, 0 | 1) {
             let entry = |i: usize| if local.family == 0 { local.diag[i] } else { local.beta };
             local.quad = (0..d * d).map(|k| if k / d == k % d { entry(k / d) } else { 0.0 }).collect();
@@ -105,7 +105,7 @@ impl Local {
     }
 }
 
-/// Rows of a sparse system, gathered one by one.
+/// Rows of a sparse system, collected one by one.
 #[derive(Default)]
 struct Rows {
     entries: Vec<(usize, usize, f64)>,

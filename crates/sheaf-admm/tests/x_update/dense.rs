@@ -76,7 +76,7 @@ fn the_factor_is_made_once_and_used_in_every_iteration() {
     let rho = penalty(&setup.rho);
     let mut scratch = vec![f64::NAN; objective.scratch_len(&setup.offsets)];
     objective.prepare(&setup.offsets, &rho, &mut scratch).unwrap();
-    // Another Q after the preparation changes nothing: no iteration looks at it again.
+    // A different Q after the preparation changes nothing: iterations do not read it.
     let changed = Objective::Dense(Dense { quad: &other, q: &setup.params[1] });
     let mut x = vec![f64::NAN; setup.v.len()];
     for _ in 0..3 {

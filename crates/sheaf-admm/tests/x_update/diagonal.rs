@@ -2,7 +2,7 @@ use sheaf_admm::x_update::{Coefficient, Diagonal, DiagonalGrad, Objective, Objec
 
 use crate::support::{Family, Setup, normals, offsets, uniforms};
 
-/// Parameters: D, q, l1, l2, lo, hi; those of length 1 are scalars, an empty one is left out.
+/// Parameters: D, q, l1, l2, lo, hi; those of length 1 are scalars, empty ones are omitted.
 struct Box6;
 
 impl Family for Box6 {
@@ -71,7 +71,7 @@ fn every_coordinate_satisfies_subgradient_optimality() {
         for i in setup.offsets[agent]..setup.offsets[agent + 1] {
             let smooth = (p[0][i] + p[3][i]) * x[i] + p[1][i] + rho * (x[i] - setup.v[i]);
             // The subdifferential of the smooth part plus l1|x| is an interval; 0 must lie in it, or it must push
-            // against the bound that x sits on.
+            // against the bound that x is on.
             let (low, high) = match x[i] {
                 x if x > 0.0 => (smooth + p[2][i], smooth + p[2][i]),
                 x if x < 0.0 => (smooth - p[2][i], smooth - p[2][i]),

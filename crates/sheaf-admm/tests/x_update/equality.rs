@@ -52,7 +52,7 @@ fn the_equalities_hold_and_the_slope_is_normal_to_them() {
                 dot(&p[0][quad_at + i * d..][..d], own) + p[1][first + i] + pull
             })
             .collect();
-        // Remove from the slope what lies in the span of the rows (Gram–Schmidt); nothing may remain.
+        // Remove the component in the span of the rows from the slope (Gram–Schmidt); nothing may remain.
         let mut basis: Vec<Vec<f64>> = Vec::new();
         for row in rows {
             let mut e = row.to_vec();

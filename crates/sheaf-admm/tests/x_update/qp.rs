@@ -156,7 +156,7 @@ fn feasible_ray(seed: u64, rows: &[f64], d: usize) -> Vec<f64> {
     basis.remove(basis.len() - 1)
 }
 
-/// How far one may go until `speed` has used up `room`.
+/// The distance until `speed` has used up `room`.
 fn step_to(speed: f64, room: f64) -> f64 {
     if speed > 0.0 { room / speed } else { f64::INFINITY }
 }
@@ -201,7 +201,7 @@ fn the_qp_with_equalities_alone_agrees_with_the_schur_complement() {
     x.iter().zip(&y).for_each(|(&x, &y)| close(x, y, "equality against qp"));
 }
 
-/// The answer of [`planar`] and the gradients of v and h.
+/// The solution of [`planar`] and the gradients of v and h.
 #[derive(Debug, PartialEq)]
 struct Planar {
     x: [f64; 2],
@@ -238,7 +238,7 @@ fn of_two_equal_constraints_one_takes_the_gradient() {
     let Planar { x, d_v, d_h } = planar([6.0, 0.0], &[1.0, 0.0, 2.0, 0.0], &[1.0, 2.0], [1.0, 1.0]).unwrap();
     close(x[0], 1.0, "x");
     close(d_v[0], 0.0, "d_v");
-    // Either h₁ or h₂/2 bounds x₁; a unit of gradient arrives once.
+    // Either h₁ or h₂/2 bounds x₁; a unit of gradient is passed exactly once.
     assert!(
         (d_h[0] - 1.0).abs() + d_h[1].abs() < 1e-9 || d_h[0].abs() + (d_h[1] - 0.5).abs() < 1e-9,
         "{d_h:?}"

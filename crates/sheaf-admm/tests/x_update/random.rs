@@ -1,11 +1,11 @@
-//! Whatever is handed in, the answer is an error or a solution: nothing panics.
+//! For any input, the result is an error or a solution: nothing panics.
 
 use proptest::prelude::*;
 use sheaf_admm::x_update::{
     Coefficient, Curvature, Dense, Diagonal, Equality, Objective, Penalty, Qp, Tether,
 };
 
-/// Mostly ordinary numbers, sometimes ones that must be refused.
+/// Mostly ordinary numbers, sometimes ones that must be rejected.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         12 => -3.0..3.0,
@@ -26,7 +26,7 @@ fn coefficient(values: &[f64]) -> Option<Coefficient<'_, f64>> {
     }
 }
 
-/// Runs all of it; states what a success must mean.
+/// Runs everything and checks the conditions of a success.
 fn drive(objective: &Objective<'_, f64>, offsets: &[usize], rho: &Penalty<'_, f64>, v: &[f64]) {
     if objective.validate(offsets).is_err() {
         return;
@@ -42,7 +42,7 @@ fn drive(objective: &Objective<'_, f64>, offsets: &[usize], rho: &Penalty<'_, f6
     if v.len() != width {
         assert!(solved.is_err(), "a target of the wrong length must be refused");
     } else if !matches!(objective, Objective::Qp(_)) {
-        // A general QP may be infeasible; the others always have an answer.
+        // A general QP may be infeasible; the others always have a solution.
         assert!(solved.is_ok(), "{solved:?}");
     }
     if solved.is_ok() && v.iter().all(|v| v.abs() < 1e100) && !matches!(objective, Objective::Mixed(_)) {
@@ -57,7 +57,7 @@ type Drawn = (Vec<usize>, Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>, Vec<
 fn drawn() -> impl Strategy<Value = Drawn> {
     let rows = prop::collection::vec(0usize..3, 0..4);
     let dims = prop::collection::vec(0usize..3, 0..4);
-    // Lengths are right in about half of the cases, so that both the checks and what lies behind them are reached.
+    // Lengths are right in about half of the cases, so that both the checks and the code behind them are reached.
     (dims, any::<bool>()).prop_flat_map(move |(dims, fit)| {
         let mut offsets = vec![0];
         dims.iter().for_each(|d| offsets.push(offsets[offsets.len() - 1] + d));

@@ -1,4 +1,4 @@
-//! What the family tests share: random problems, solving, and the finite-difference check of a VJP.
+//! Shared by the family tests: random problems, solving, and the finite-difference check of a VJP.
 
 use sheaf_admm::x_update::{Objective, ObjectiveGrad, Penalty};
 use sheaf_testkit::TestRng;
@@ -11,7 +11,7 @@ pub trait Family {
     fn direction(&self, _k: usize, _direction: &mut [f64]) {}
 }
 
-/// A problem with everything a prox depends on.
+/// A problem with all inputs of a prox.
 pub struct Setup<F> {
     pub family: F,
     pub offsets: Vec<usize>,
@@ -24,7 +24,7 @@ pub fn penalty(rho: &[f64]) -> Penalty<'_, f64> {
     if rho.len() == 1 { Penalty::Scalar(rho[0]) } else { Penalty::PerAgent(rho) }
 }
 
-/// The generator of a seed and a name: arrays of different names do not share numbers.
+/// The generator of a seed and a name: arrays of different names use independent numbers.
 fn numbers(seed: u64, name: &str) -> TestRng {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     TestRng::new(name.bytes().fold(seed, mix))
@@ -132,8 +132,8 @@ impl<F: Family> Setup<F> {
         self.check_fused(&c);
     }
 
-    /// The error is relative to the largest of both slopes and a tenth of the gradient's norm: a direction may lie
-    /// almost across the gradient. Where the gradient is zero, the difference must be rounding.
+    /// The error is relative to the largest of both slopes and a tenth of the gradient's norm: a direction may be
+    /// almost orthogonal to the gradient. Where the gradient is zero, the difference must be rounding.
     fn check_one(
         &mut self,
         name: &str,

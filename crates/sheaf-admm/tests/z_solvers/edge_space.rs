@@ -17,7 +17,7 @@ fn edge(agreement: Agreement<f64>, method: EdgeMethod<f64>, stop: Stop<f64>) -> 
     EdgeSpace { agreement, method, stop, warm: true }
 }
 
-/// Cases with rows of F that depend on each other among them.
+/// Cases, some of them with linearly dependent rows of F.
 fn cases() -> Vec<Case> {
     (0..3).flat_map(|s| [Case::mixed(s), Case::repeated(s), Case::shared(s), Case::low_rank(s)]).collect()
 }
@@ -95,7 +95,8 @@ fn a_cold_solver_carries_nothing_and_starts_at_zero() {
 #[test]
 fn gradients_agree_with_differences() {
     for case in Case::all(7) {
-        // The shared triangle has three distinct eigenvalues: a third step of CG would leave nothing of the start.
+        // The shared triangle has three distinct eigenvalues: a third step of CG would remove all dependence on the
+        // start.
         for steps in [1, if case.name == "shared" { 2 } else { 4 }] {
             let stop = Stop::Steps(steps);
             check_gradients("hard cg", &case, 1.3, 0.1, &|_, _| {

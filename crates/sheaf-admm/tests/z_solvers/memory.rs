@@ -66,9 +66,9 @@ fn solves_and_their_adjoints_ask_for_no_memory() {
                     )
                     .unwrap();
             };
-            // The first run may warm up what lives outside the library.
+            // The first run may initialise state outside the library.
             run();
-            // The product of CPUs without our kernels may allocate.
+            // The product for CPUs without our kernels may allocate.
             let count = allocations(run);
             assert!(count == 0 || may_allocate(), "{}: {z_update:?}: {count}", case.name);
         }

@@ -7,7 +7,7 @@ use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{ConsensusGrad, InnerReport, ZUpdate};
 use sheaf_testkit::{DenseEdge, DenseSheaf, TestRng, assert_vjp};
 
-/// How a case keeps its maps; the numbers are one flat vector in every case.
+/// How a case stores its maps; the numbers are one flat vector in every case.
 #[derive(Clone, Debug)]
 pub enum Kind {
     Shared,
@@ -149,7 +149,7 @@ impl Case {
         SheafOp::new(&self.sheaf, self.maps(&self.params)).unwrap()
     }
 
-    /// The sheaf as a matrix; for maps of their own for each agent, and shared ones.
+    /// The sheaf as a matrix; for per-agent maps and shared ones.
     pub fn dense(&self) -> DenseSheaf {
         let stalks: Vec<usize> = self.sheaf.state_offsets().windows(2).map(|o| o[1] - o[0]).collect();
         let map = |agent: u32, slot: u32| {
@@ -203,7 +203,7 @@ pub fn solve(
     (z, report)
 }
 
-/// Everything a solve depends on, cut from one flat vector.
+/// All inputs of a solve, taken from one flat vector.
 struct Inputs<'a> {
     w: &'a [f64],
     z_prev: &'a [f64],
@@ -308,7 +308,7 @@ fn check_penalties(
         [less_one(d_w), less_one(d_z_prev), d_carry, less_one(d_maps), less_one(d_rho), scalars].concat()
     };
     assert_vjp(name, &mut forward, &point, &mut vjp);
-    // All inputs in one direction would drown the few: each group again on its own.
+    // In a direction of all inputs, small groups would have little weight: each group is checked again on its own.
     let groups = [n, n, carry_len, case.params.len(), rhos, 1, 1];
     let mut start = 0;
     for (group, len) in groups.into_iter().enumerate() {

@@ -27,8 +27,7 @@ pub(super) fn fits(table: &Table<'_>) -> bool {
     table.d_v <= 16 && (16..=64).contains(&table.ld)
 }
 
-/// Calls `f::<vectors, columns, last vector is half>`; the maze's shape (40 rows, 10 columns) is a compile-time
-/// constant.
+/// Calls `f::<vectors, columns, last vector is half>`; the maze's shape (40 rows, 10 columns) is constant.
 macro_rules! by_shape {
     ($table:expr, $f:ident($($arg:expr),*)) => {
         match ($table.ld / 16, $table.d_v) {

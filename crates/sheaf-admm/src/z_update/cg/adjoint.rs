@@ -1,4 +1,4 @@
-//! The adjoint of a solve on the states: replay it, keeping every step, then run the steps backwards.
+//! The adjoint of a solve on the states: replay it, keeping every step, then run the steps in reverse.
 //!
 //! Every product of the solve contributes one pair (d_k, p) to the maps, e(p) d_kᵀ + e(d_k) pᵀ; the start contributes one
 //! more. Both halves are contiguous, so that the gradient of the maps is traversed twice in all:
@@ -8,15 +8,15 @@
 //! | first | e(start), e(p_0) … e(p_T−1) | ±d_r_0, d_k_0 … 2 d_k_T−1 | T + 1 |
 //! | second | e(±d_r_0), e(d_k_0) … e(d_k_T−2) | start, p_0 … p_T−2 | T, at least 1 |
 //!
-//! d_k_T−1 is a multiple of p_T−1, because nothing reads the last r: the two halves of its pair are equal, and the first
-//! counts twice.
+//! d_k_T−1 is a multiple of p_T−1, because nothing reads the last r: the two halves of its pair are equal, and the
+//! first counts twice.
 //!
-//! A carried product ([`CgStart::Carried`](super::CgStart::Carried)) belongs to the solve before. If the next solve read
-//! r, the second half has a term for the last step as well; if the start was carried, neither half has a term for it.
+//! A carried product ([`CgStart::Carried`](super::CgStart::Carried)) belongs to the previous solve. If the next solve
+//! read r, the second half has a term for the last step as well; if the start was carried, neither half has one for it.
 //!
-//! A forward solve can keep its steps, which saves the adjoint the replay, T + 1 products. For maps that take pairs of
-//! states, no residuals are kept, and the adjoint leaves d_k in the place of k: [`Cg::add_deferred`] adds the pairs of all
-//! solves at once.
+//! A forward solve can keep its steps, which saves the replay in the adjoint, T + 1 products. For maps that support
+//! pairs of states, no residuals are kept, and the adjoint stores d_k in the place of k: [`Cg::add_deferred`] adds the
+//! pairs of all solves at once.
 
 use std::ops::Range;
 
@@ -35,18 +35,18 @@ impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
-        // A limit of steps of any size is allowed: only the adjoint needs memory for it.
+        // The step limit may be of any size: only the adjoint needs memory for it.
         let fixed = pad(self.forward_scratch_len(op)) + n + Gradients::<T>::len(n);
         let replayed = Layout::new(self, op, false).len::<T>();
         fixed.saturating_add(replayed).saturating_add(t.saturating_add(1).saturating_mul(n + m))
     }
 
-    /// Numbers that spare the adjoint its replay; whole cache lines, so that rows start on one everywhere.
+    /// Length of what a forward solve keeps to avoid the replay; whole cache lines, so that all rows are aligned.
     pub(crate) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         self.layout(op).len::<T>()
     }
 
-    /// How a forward solve keeps its steps.
+    /// The layout of the steps that a forward solve keeps.
     fn layout(&self, op: &SheafOp<'_, T>) -> Layout {
         Layout::new(self, op, MapsGrad::takes_pairs(op.sheaf(), op.maps()))
     }
@@ -91,7 +91,7 @@ impl<T: Real> Cg<T> {
         self.vjp_kept(op, rho, w, z_prev, carry, &mut [], d_z, d_w, d_z_prev, d_carry, grad, scratch)
     }
 
-    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with what it kept; replays where `kept` is empty.
+    /// Adjoint of [`forward_keeping`](Self::forward_keeping), with its `kept`; replays if `kept` is empty.
     pub(crate) fn vjp_kept(
         &self,
         op: &SheafOp<'_, T>,
@@ -115,7 +115,7 @@ impl<T: Real> Cg<T> {
         let replayed = scratch.take(replay.len::<T>());
         let (rows_dk, d_ks) = (scratch.take((max + 1) * m), scratch.take((max + 1) * n));
         let x = scratch.take(n);
-        // The adjoint of the node scaling needs the solution and overwrites the steps; deferred pairs have done so.
+        // The adjoint of the node scaling needs the solution and overwrites the steps; so do deferred pairs.
         let usable = !kept.is_empty() && system.half.is_none();
         let (steps, count) = match usable.then(|| self.layout(op).carve(kept).count()).flatten() {
             Some(count) => (self.layout(op).carve(kept), count),
@@ -160,7 +160,7 @@ impl<T: Real> Cg<T> {
     }
 }
 
-/// The pairs of all products, as the head of the module lays them out.
+/// The pairs of all products, laid out as in the module documentation.
 struct Pairs<'s, T> {
     steps: Kept<'s, T>,
     count: usize,
@@ -168,7 +168,7 @@ struct Pairs<'s, T> {
     d_ks: &'s mut [T],    // [max + 1, states]
 }
 
-/// The gradients of a solve's vectors on the way back.
+/// The gradients of a solve's vectors in the reverse sweep.
 struct Gradients<'s, T> {
     d_x: &'s mut [T],    // [states]
     d_p: &'s mut [T],    // [states]
@@ -189,7 +189,7 @@ impl<'s, T: Real> Gradients<'s, T> {
 }
 
 impl<T: Real> System<'_, '_, T> {
-    /// Runs the steps backwards and fills the pairs; returns which terms either half has.
+    /// Runs the steps in reverse and fills the pairs; returns the terms of each half.
     fn reverse(
         &self,
         pairs: &mut Pairs<'_, T>,
@@ -216,7 +216,7 @@ impl<T: Real> System<'_, '_, T> {
         let end_read = self.carry_on_vjp(d_carry, d_r, d_x);
         d_p.fill(T::ZERO);
         {
-            // Residuals of deferred pairs are not read: they share one place.
+            // Residuals of deferred pairs are not read: they share one buffer.
             let rows = if deferred { &mut rows_dk[..m] } else { &mut **rows_dk };
             let rows = PerStep::new(rows, m);
             let mut map =
@@ -240,7 +240,7 @@ impl<T: Real> System<'_, '_, T> {
             self.begin_vjp(w, z_prev, d_x, d_r, d_w, d_z_prev, grad, start, d_half, a_dk, work);
         }
         if let Some(half) = self.half {
-            // Pairs act on S p: the maps see scaled states.
+            // Pairs act on S p: the maps receive scaled states.
             let scaled = d_ks[n..(count + 1) * n].chunks_exact_mut(n.max(1));
             for state in scaled.chain(steps.ps[n..(count + 1) * n].chunks_exact_mut(n.max(1))) {
                 state.iter_mut().zip(half).for_each(|(s, &h)| *s *= h);

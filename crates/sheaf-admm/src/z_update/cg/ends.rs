@@ -1,5 +1,5 @@
 //! The two ends of a solve of [`cg`](super), each with its adjoint: from the target w to the start and its residual,
-//! and from the solution to the answer and to the product that is carried on. The table at the head of [`cg`](super)
+//! and from the solution to the result and to the carried product. The table in the documentation of [`cg`](super)
 //! lists them.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::z_update::{Agreement, ConsensusGrad};
 use sheaf_kernels::vector::{add, axpy, dot, scale_into, sub};
 
 impl<T: Real> System<'_, '_, T> {
-    /// x = start, r = b − A·start. In every case one Laplacian suffices, or none where it was carried: the parts of b and
+    /// x = start, r = b − A·start. In every case one Laplacian suffices, or none if it was carried: the parts of b and
     /// A·start that cancel are never formed. The exchanged residuals of the product are left in the first rows of
     /// `map`, if it keeps them.
     pub(super) fn begin(
@@ -154,14 +154,14 @@ impl<T: Real> System<'_, '_, T> {
         d_carry[..d_r.len()].copy_from_slice(d_r);
     }
 
-    /// L z_prev, if the solve before left it. The node scaling changes with the penalties, so nothing is carried where
+    /// L z_prev, if the previous solve left it. The node scaling changes with the penalties, so nothing is carried if
     /// there is one.
     pub(super) fn carried<'c>(&self, carry: &'c [T]) -> Option<&'c [T]> {
         let (age, l_z) = carry.split_last()?;
         (*age != T::ZERO && self.half.is_none()).then_some(l_z)
     }
 
-    /// Leaves L z = r + ε·solution to the next solve.
+    /// Leaves L z = r + ε·solution for the next solve.
     pub(super) fn carry_on(&self, r: &[T], x: &[T], carry: &mut [T]) {
         let Some((age, l_z)) = carry.split_last_mut() else { return };
         if self.half.is_some() {
@@ -174,8 +174,8 @@ impl<T: Real> System<'_, '_, T> {
         *age = T::from_f64(next as f64);
     }
 
-    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Returns whether the next solve read what
-    /// was carried on.
+    /// Adjoint of [`carry_on`](Self::carry_on): sets d_r, adds to d_x, leaves 0 in d_carry. Returns whether the next
+    /// solve read the carry.
     pub(super) fn carry_on_vjp(&self, d_carry: &mut [T], d_r: &mut [T], d_x: &mut [T]) -> bool {
         d_r.fill(T::ZERO);
         let Some((d_age, d_l_z)) = d_carry.split_last_mut().filter(|_| self.half.is_none()) else {
@@ -191,7 +191,7 @@ impl<T: Real> System<'_, '_, T> {
         read
     }
 
-    /// Turns the solution into the answer.
+    /// Turns the solution into the result.
     pub(super) fn finish(&self, w: &[T], z: &mut [T]) {
         if self.cfg.agreement == Agreement::Hard {
             if let Some(half) = self.half {

@@ -1,12 +1,12 @@
-//! What a conjugate-gradient solve leaves for its adjoint.
+//! What a conjugate-gradient solve keeps for its adjoint.
 //!
-//! | block | holds | numbers |
+//! | block | holds | length |
 //! | --- | --- | --- |
-//! | rows | e(start), e(p_0) … e(p_T−1); empty where the maps take pairs | (T + 1) × rows |
+//! | rows | e(start), e(p_0) … e(p_T−1); empty if the maps support pairs | (T + 1) × rows |
 //! | ps | room for the start, p_0 … p_T−1 | (T + 1) × states |
-//! | ks | k_0 … k_T−1; where the maps take pairs, after room for the d_k of the start | T or (T + 1) × states |
+//! | ks | k_0 … k_T−1; if the maps support pairs, after room for the d_k of the start | T or (T + 1) × states |
 //! | scalars | the tape of scalars | 4 T |
-//! | marks | steps that ran, −1 once k is overwritten; which pairs (p, d_k) count: first, end | 3 |
+//! | marks | steps that ran, −1 once k is overwritten; range of valid pairs (p, d_k): first, end | 3 |
 
 use std::ops::Range;
 
@@ -17,13 +17,13 @@ use crate::sheaf::{SheafOp, pad};
 use crate::z_update::krylov::{PerStep, Tape};
 use sheaf_kernels::low_rank::PairTape;
 
-/// How the blocks lie.
+/// The layout of the blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     n: usize,
     m: usize,
     max: usize,
-    /// Whether the maps take the pairs of all solves at once, when the reverse sweep is done.
+    /// Whether the maps take the pairs of all solves at once, after the reverse sweep.
     deferred: bool,
 }
 
@@ -32,7 +32,7 @@ impl Layout {
         Self { n: op.sheaf().state_len(), m: op.sheaf().row_len(), max: cfg.stop.max_steps(), deferred }
     }
 
-    /// Numbers of rows, ps, ks, scalars. A limit of steps may be beyond all memory as long as no adjoint runs.
+    /// Lengths of rows, ps, ks, scalars. The step limit may be too large to allocate as long as no adjoint runs.
     fn blocks<T: Real>(self) -> [usize; 4] {
         let (steps, all) = (self.max, self.max.saturating_add(1));
         let (rows, ks) = if self.deferred { (0, all) } else { (all, steps) };
@@ -41,7 +41,7 @@ impl Layout {
         [rows, ps, ks, Tape::<T>::len(steps, 1)]
     }
 
-    /// All numbers, in whole cache lines.
+    /// Total length, in whole cache lines.
     pub(super) fn len<T: Real>(self) -> usize {
         pad(self.blocks::<T>().into_iter().fold(3, usize::saturating_add))
     }
@@ -55,7 +55,7 @@ impl Layout {
         Kept { layout: self, rows, ps, ks, scalars, marks: &mut rest[..3] }
     }
 
-    /// The pairs of all solves whose steps lie one after the other in `kept`, if they are left for later.
+    /// The pairs of all solves whose steps lie one after the other in `kept`, if they are deferred.
     pub(super) fn tape<T: Real>(self, kept: &[T]) -> Option<PairTape<'_, T>> {
         let [rows, ps, ks, scalars] = self.blocks::<T>();
         let (p, q, span) = (rows, rows + ps, rows + ps + ks + scalars + 1);
@@ -63,7 +63,7 @@ impl Layout {
         self.deferred.then_some(PairTape { numbers: kept, block, states, most, p, q, span })
     }
 
-    /// Numbers before k_0.
+    /// Offset of k_0.
     fn before_ks(self) -> usize {
         if self.deferred { self.n } else { 0 }
     }
@@ -80,7 +80,7 @@ pub(super) struct Kept<'s, T> {
 }
 
 impl<'s, T: Real> Kept<'s, T> {
-    /// Where a running solve writes them.
+    /// The buffers that a running solve writes to.
     pub(super) fn places(self) -> Places<'s, T> {
         let Layout { n, m, deferred, .. } = self.layout;
         Places {
@@ -97,7 +97,7 @@ impl<'s, T: Real> Kept<'s, T> {
         (&self.ps[n..], &self.ks[self.layout.before_ks()..], Tape::new(self.scalars, 1))
     }
 
-    /// So many steps ran.
+    /// Records that this many steps ran.
     pub(super) fn ran(&mut self, steps: usize) {
         self.marks[0] = T::from_f64(steps as f64);
         self.forget();
@@ -109,12 +109,12 @@ impl<'s, T: Real> Kept<'s, T> {
         (count >= T::ZERO).then(|| (count.to_f64() as usize).min(self.layout.max))
     }
 
-    /// Whether the pairs are left for later.
+    /// Whether the pairs are deferred.
     pub(super) fn deferred(&self) -> bool {
         self.layout.deferred
     }
 
-    /// Leaves d_k in the place of k, and says which pairs count.
+    /// Stores d_k in the place of k, and records which pairs are valid.
     pub(super) fn defer(&mut self, pairs: Range<usize>, d_ks: &[T]) {
         let numbers = pairs.start * self.layout.n..pairs.end * self.layout.n;
         self.ks[numbers.clone()].copy_from_slice(&d_ks[numbers]);
@@ -123,7 +123,7 @@ impl<'s, T: Real> Kept<'s, T> {
         self.marks[2] = T::from_f64(pairs.end as f64);
     }
 
-    /// No pairs count.
+    /// Marks no pair as valid.
     pub(super) fn forget(&mut self) {
         self.marks[1..].fill(T::ZERO);
     }

@@ -3,17 +3,17 @@
 //! The system is A z = b with A = γ·S L S + diag(shift), L = FᵀF and a symmetric node scaling S (absent unless
 //! agents have penalties of their own in the hard case).
 //!
-//! | agreement | A | b | start | answer |
+//! | agreement | A | b | start | result |
 //! | --- | --- | --- | --- | --- |
 //! | soft | γL + ρ | ρ w | w, or z_prev without gradient | z |
 //! | hard, published or carried | L + ε | L w | w − z_prev | w − solution |
 //! | hard, exact | L + ε | L w | 0 | w − solution |
 //!
-//! The published hard variant is inexact. Its start w − z_prev has a part in ker L that the steps cannot remove: with
-//! ε = 0 no step changes it, with a small ε a few steps hardly do. So the answer has the part of z_prev in ker L instead
+//! The published hard variant is inexact. Its start w − z_prev has a part in ker L that the steps cannot remove: with ε
+//! = 0 no step changes it, with a small ε a few steps hardly do. So the result has the part of z_prev in ker L instead
 //! of that of w and is not the projection of w. The variant exists because the published models were trained through a
-//! few of its steps, and their weights are valid only with the same start. For the projection itself use [`CgStart::Zero`],
-//! [`Exact`](super::Exact) or [`EdgeSpace`](super::EdgeSpace).
+//! few of its steps, and their weights are valid only with the same start. For the projection itself use
+//! [`CgStart::Zero`], [`Exact`](super::Exact) or [`EdgeSpace`](super::EdgeSpace).
 //!
 //! With one penalty per agent the hard problem is solved in the scaled variable ρ^½ z, where the weighted projection
 //! becomes an ordinary one (S = ρ^−½).
@@ -38,15 +38,15 @@ use work::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgStart {
     /// The published choice. Soft: at w. Hard: at w − z_prev, which is inexact: a few steps leave the part of z_prev in
-    /// ker L in the answer instead of that of w. Use it with weights that were trained with it.
+    /// ker L in the result instead of that of w. Use it with weights that were trained with it.
     Published,
     /// Soft: at z_prev, through which no gradient flows. Hard: as [`CgStart::Zero`].
     Warm,
-    /// Hard: at 0, which makes the converged answer the exact projection. Soft: as [`CgStart::Published`].
+    /// Hard: at 0, which makes the converged result the exact projection. Soft: as [`CgStart::Published`].
     Zero,
     /// Hard: as [`CgStart::Published`], with one product fewer. The first residual L z_prev − ε·start takes L z_prev
-    /// from the end of the solve before, where it is r + ε·solution: the same numbers up to rounding. Rounding errors
-    /// in it do not fade, so it is computed anew from time to time, see [`Cg::refresh`]. Soft, or with one penalty per
+    /// from the end of the previous solve, where it is r + ε·solution: the same numbers up to rounding. Rounding errors
+    /// in it do not decay, so it is recomputed from time to time, see [`Cg::refresh`]. Soft, or with one penalty per
     /// agent: as [`CgStart::Published`].
     Carried,
 }
@@ -63,13 +63,13 @@ pub struct Cg<T> {
     pub stop: Stop<T>,
     /// Where to start.
     pub start: CgStart,
-    /// Added to both denominators, so that a solve may go on after it has converged. 1e-8 as published; 0 for solves to
-    /// a tight tolerance.
+    /// Added to both denominators, so that a solve may continue after it has converged. 1e-8 as published; 0 for solves
+    /// to a tight tolerance.
     pub guard: T,
-    /// Tikhonov term ε of the hard system L + ε; not read when soft. 1e-5 as published; 0 for the exact projection.
+    /// Tikhonov term ε of the hard system L + ε; ignored when soft. 1e-5 as published; 0 for the exact projection.
     pub tikhonov: T,
-    /// With [`CgStart::Carried`]: solves from one computation of L z_prev to the next, at least 1; 1 computes it every
-    /// time. [`REFRESH`] unless set.
+    /// With [`CgStart::Carried`]: solves from one computation of L z_prev to the next, at least 1; 1 recomputes it
+    /// every time. [`REFRESH`] unless set.
     pub refresh: usize,
 }
 
@@ -87,7 +87,7 @@ impl<T: Real> Cg<T> {
         }
     }
 
-    /// A solve to a relative tolerance: no guard, no Tikhonov term, and a start that makes the hard answer the exact
+    /// A solve to a relative tolerance: no guard, no Tikhonov term, and a start that makes the hard result the exact
     /// projection.
     pub fn to_tolerance(agreement: Agreement<T>, relative: T, max_steps: usize) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl<T: Real> Cg<T> {
         self.stop.validate("cg")
     }
 
-    /// Numbers carried to the next solve: L z and how many solves ago it was computed.
+    /// Length of the carry to the next solve: L z and the number of solves since it was computed.
     pub(crate) fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match (self.agreement, self.start) {
             (Agreement::Hard, CgStart::Carried) => op.sheaf().state_len() + 1,

@@ -14,13 +14,13 @@ use crate::z_update::krylov::{self, Direction, LinearMap, LinearMapVjp, Pair, Pe
 use crate::z_update::{Agreement, ConsensusGrad, InnerReport, Stop};
 use sheaf_kernels::vector::{add_dot, dot, scale_into, scale_shift};
 
-/// A = γ·S L S + diag(shift) and what surrounds it.
+/// A = γ·S L S + diag(shift) and its surroundings.
 pub(super) struct System<'a, 's, T> {
     pub cfg: &'a Cg<T>,
     pub op: &'a SheafOp<'a, T>,
     pub gamma: T,
     pub shift: Penalty<'a, T>,
-    /// The diagonal of S per coordinate; absent when it is the identity.
+    /// The diagonal of S per coordinate; `None` if it is the identity.
     pub half: Option<&'s [T]>,
 }
 
@@ -71,7 +71,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         }
     }
 
-    /// The shift, where A can be applied in one sweep.
+    /// The shift, if A can be applied in one sweep.
     fn swept(&self) -> Option<T> {
         match (self.half, self.shift) {
             (None, Penalty::Scalar(shift)) => Some(shift),
@@ -103,8 +103,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         krylov::Rule { guard: self.cfg.guard, max_steps: self.cfg.stop.max_steps() }
     }
 
-    /// Runs the solve; the last residual is in `work.r` if it is carried on. Steps are left in `places`, where there
-    /// are any.
+    /// Runs the solve; the last residual is in `work.r` if it is carried on. Steps are left in `places`, if given.
     pub(super) fn run(
         &self,
         w: &[T],
@@ -141,7 +140,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
     }
 }
 
-/// A with what its products work in.
+/// A with the scratch of its products.
 pub(super) struct StateMap<'r, 'a, 's, T> {
     pub system: &'r System<'a, 's, T>,
     pub rows: PerStep<'r, T>, // [products + 1 or 1, rows]: e(start), then e(p) of each product
@@ -221,7 +220,7 @@ impl<T: Real> LinearMapVjp<T> for StateMapVjp<'_, '_, '_, '_, '_, T> {
 }
 
 impl<T: Real> StateMapVjp<'_, '_, '_, '_, '_, T> {
-    /// Adds d_shift and d_gamma. With k at hand, d_k·Lp = (d_k·k − d_k·shift p)/γ.
+    /// Adds d_shift and d_gamma. With k available, d_k·Lp = (d_k·k − d_k·shift p)/γ.
     fn add_scalars(&mut self, pair: &Pair<'_, T>) {
         let System { cfg, op, gamma, shift, .. } = *self.system;
         if cfg.agreement == Agreement::Hard {
@@ -244,7 +243,7 @@ impl<T: Real> StateMapVjp<'_, '_, '_, '_, '_, T> {
         *self.grad.gamma += (pair.along_k - shifted) / gamma;
     }
 
-    /// Adds d_S of k = S L S p + ε p: d_k∘(L S p) + p∘(L S d_k), both read off the products at hand.
+    /// Adds d_S of k = S L S p + ε p: d_k∘(L S p) + p∘(L S d_k), both read off the available products.
     fn add_half(&mut self, half: &[T], pair: &Pair<'_, T>, a_dk: &[T]) {
         let (eps, Pair { p, k, d_k, .. }) = (self.system.cfg.tikhonov, *pair);
         for i in 0..p.len() {

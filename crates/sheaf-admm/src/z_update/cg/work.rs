@@ -1,4 +1,4 @@
-//! The vectors of a solve on the states and, for its adjoint, where its steps are left.
+//! The vectors of a solve on the states and, for its adjoint, the buffers of its steps.
 
 use crate::Real;
 use crate::sheaf::SheafOp;
@@ -15,13 +15,13 @@ pub(super) struct Work<'s, T> {
 }
 
 impl<'s, T: Real> Work<'s, T> {
-    /// Numbers that [`carve`](Self::carve) takes.
+    /// Length that [`carve`](Self::carve) takes.
     pub(super) fn len(op: &SheafOp<'_, T>) -> usize {
         2 * op.sheaf().row_len() + 5 * op.sheaf().state_len()
     }
 
-    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they start
-    /// on a cache line when the scratch does.
+    /// Takes the vectors, and the node scaling `[states]`, from the front of `scratch`. Rows come first: they are
+    /// aligned to a cache line if the scratch is.
     pub(super) fn carve(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> (Self, &'s mut [T]) {
         let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
         let (y, rest) = scratch.split_at_mut(m);
@@ -34,7 +34,7 @@ impl<'s, T: Real> Work<'s, T> {
     }
 }
 
-/// Where a solve leaves its steps for the adjoint.
+/// The buffers in which a solve leaves its steps for the adjoint.
 pub(super) struct Places<'s, T> {
     pub rows: Option<PerStep<'s, T>>, // [steps + 1, rows]: e(start), then e(p) of each step
     pub p: PerStep<'s, T>,            // [steps, states]

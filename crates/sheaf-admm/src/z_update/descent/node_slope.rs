@@ -21,7 +21,7 @@ use crate::z_update::{ConsensusGrad, InnerReport};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{add, axpy, dot};
 
-/// What the states pay.
+/// The energy of the states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Coupling<T> {
     /// ½‖F z‖², in the metric of the penalties.
@@ -52,7 +52,7 @@ struct NodeSlope<'a, T> {
     w: &'a [T],
     y: &'a mut [T],     // [rows]
     rows: &'a mut [T],  // [2·slopes, rows]: ŝ before `middle`, s from there; a forward run has room for one s
-    edges: &'a mut [T], // [slopes + 1, edges]: r of every slope, then one that comes and goes
+    edges: &'a mut [T], // [slopes + 1, edges]: r of every slope, then a temporary one
     slopes: usize,      // how many are kept: one in a forward run
     steps: usize,       // that ran, known in the reverse sweep
     // Only in the reverse sweep:
@@ -64,7 +64,7 @@ struct NodeSlope<'a, T> {
 }
 
 impl<T: Real> NodeSlope<'_, T> {
-    /// Room for the s of slope `t`; a forward run, which keeps none, has one room for all.
+    /// The s of slope `t`; a forward run, which keeps none, has one buffer for all.
     fn kept(&self, t: usize) -> std::ops::Range<usize> {
         let m = self.op.sheaf().row_len();
         let room = if self.slopes == 1 { 0 } else { t };
@@ -72,7 +72,7 @@ impl<T: Real> NodeSlope<'_, T> {
         middle + room * m..middle + (room + 1) * m
     }
 
-    /// Room for the ŝ of slope `t`, placed so that those of the steps that ran end where the s begin.
+    /// The ŝ of slope `t`, placed so that those of the steps that ran end where the s begin.
     fn answered(&self, t: usize) -> std::ops::Range<usize> {
         let m = self.op.sheaf().row_len();
         let first = self.slopes - self.steps + t;
@@ -117,7 +117,7 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
         }
         let (front, back) = self.rows.split_at_mut(kept.start);
         let (s_hat, s) = (&mut front[answered], &back[..kept.len()]);
-        // P ḡ·s, by what is at hand: rows are padded, and a fused product leaves no P ḡ behind.
+        // P ḡ·s from the products available: rows are padded, and a fused product leaves no P ḡ behind.
         let along_s;
         if potential == EdgePotential::Quadratic {
             self.op.raw().laplacian(d_g, self.tmp, self.y, s_hat);
@@ -136,7 +136,7 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
             Coupling::Hard => {
                 add(d_x, self.tmp);
                 if let Penalty::PerAgent(_) = self.rho {
-                    // Agent by agent P ḡ is needed itself: s of x lifted would be one more product as well.
+                    // Per agent, P ḡ itself is needed: lifting the s of x would cost one more product as well.
                     self.op.raw().project(d_g, self.y);
                     for (i, range) in sheaf.row_offsets().windows(2).enumerate() {
                         let used = sheaf.slot_rows(i).last().copied().unwrap_or(0);
@@ -163,7 +163,7 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
     }
 }
 
-/// Descent on the states: how, and on what.
+/// Descent on the states: the energy and the steps.
 pub(crate) struct NodeDescent<T> {
     pub rule: Rule<T>,
     pub coupling: Coupling<T>,
@@ -182,7 +182,7 @@ impl<T: Real> NodeDescent<T> {
         self.rule.validate()
     }
 
-    /// Numbers of scratch that `forward` and `vjp` share.
+    /// Length of the scratch that `forward` and `vjp` share.
     pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), self.coupling.edge_len(sheaf));
@@ -191,7 +191,7 @@ impl<T: Real> NodeDescent<T> {
         fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
     }
 
-    /// Numbers of scratch that `forward` needs when no adjoint will run.
+    /// Length of the scratch that `forward` needs if no adjoint runs.
     pub(crate) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         2 * (sheaf.row_len() + sheaf.state_len() + self.coupling.edge_len(sheaf))

@@ -13,24 +13,24 @@
 //! e = −η x̄';   η̄ −= x̄'·v;   m̄' += μ e;   ḡ = e + m̄';   m̄ = μ m̄';   x̄ = x̄' + H ḡ
 //! ```
 //!
-//! and E's own parameters receive what ḡ·∇E(x) contributes.
+//! and E's own parameters receive the contribution of ḡ·∇E(x).
 
 use crate::error::check_positive;
 use crate::z_update::{InnerReport, Stop};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{axpy, dot, norm};
 
-/// An energy, by its slope.
+/// An energy, given by its slope.
 pub(crate) trait Slope<T> {
     /// g = ∇E(x); `t` counts the slopes, so that each can keep what its adjoint needs.
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]);
 
-    /// Adjoint of [`slope`](Self::slope) number `t`: d_x += H d_g, and E's parameters get their share. `d_g` may be
-    /// rewritten.
+    /// Adjoint of [`slope`](Self::slope) number `t`: d_x += H d_g, and the gradients of E's parameters. `d_g` may be
+    /// overwritten.
     fn slope_vjp(&mut self, t: usize, x: &[T], d_g: &mut [T], d_x: &mut [T]);
 }
 
-/// How to descend.
+/// The options of a descent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<T> {
     pub eta: T,
@@ -52,13 +52,13 @@ impl<T: Real> Rule<T> {
         self.stop.validate("descent")
     }
 
-    /// How many slopes a run may ask for: one per step, and with a tolerance one more to see where it ended.
+    /// The most slopes that a run may need: one per step, and with a tolerance one more at the end.
     pub(crate) fn slopes(&self) -> usize {
         self.stop.max_steps().saturating_add(usize::from(matches!(self.stop, Stop::Tolerance { .. })))
     }
 
     /// Moves `x` from the start to the end. The tolerance is on ‖g‖, relative to `reference` or else to the first ‖g‖.
-    /// With a `history` of (x before each step, v of each step), `[max_steps, len]` each, it is kept for the adjoint.
+    /// With a `history` of (x before each step, v of each step), `[max_steps, len]` each, it keeps these for the adjoint.
     pub(crate) fn run(
         &self,
         energy: &mut impl Slope<T>,
@@ -94,7 +94,7 @@ impl<T: Real> Rule<T> {
     }
 
     /// Adjoint of [`run`](Self::run) through the `steps` that ran. `d_x` goes from the gradient of the end to that of
-    /// the start; `d_gs` `[steps, len]` receives what each slope was given back; returns the gradient of η.
+    /// the start; `d_gs` `[steps, len]` receives the gradient of each slope; returns the gradient of η.
     pub(crate) fn run_vjp(
         &self,
         energy: &mut impl Slope<T>,

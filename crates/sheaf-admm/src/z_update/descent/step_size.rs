@@ -1,4 +1,4 @@
-//! Learned step sizes: η > 0 from a parameter without bounds that starts at 0.
+//! Learned step sizes: η > 0 from an unbounded parameter that starts at 0.
 //!
 //! | form | η(raw), η(0) = init | dη/draw |
 //! | --- | --- | --- |
@@ -20,7 +20,7 @@ pub fn eta_softplus_vjp<T: Real>(raw: T, init: T, d_eta: T, d_raw: &mut T) {
     *d_raw -= d_eta * (-eta_softplus(raw, init)).exp_m1();
 }
 
-/// η between `min` and `max` in log space; the arguments as [`check_eta_bounds`] wants them.
+/// η between `min` and `max` in log space; the arguments satisfy [`check_eta_bounds`].
 pub fn eta_bounded<T: Real>(raw: T, init: T, min: T, max: T) -> T {
     let (lo, hi) = (min.ln(), max.ln());
     (lo + (hi - lo) * share(raw, init, lo, hi)).exp()
@@ -33,7 +33,7 @@ pub fn eta_bounded_vjp<T: Real>(raw: T, init: T, min: T, max: T, d_eta: T, d_raw
     *d_raw += d_eta * eta_bounded(raw, init, min, max) * (hi - lo) * share * (T::ONE - share);
 }
 
-/// Where ln η lies between lo and hi: σ(raw + logit of where it starts).
+/// The position of ln η between lo and hi: σ(raw + logit of the initial position).
 fn share<T: Real>(raw: T, init: T, lo: T, hi: T) -> T {
     let start = (init.ln() - lo) / (hi - lo);
     let x = raw + (start / (T::ONE - start)).ln();

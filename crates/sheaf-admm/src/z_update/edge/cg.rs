@@ -12,7 +12,7 @@ use sheaf_kernels::vector::{add, axpy, norm};
 pub(super) struct EdgeCg<T> {
     pub guard: T,
     pub stop: Stop<T>,
-    /// Whether λ starts elsewhere than at 0; at 0 the residual needs no product.
+    /// Whether λ starts at a value other than 0; at 0 the residual needs no product.
     pub warm: bool,
 }
 
@@ -45,12 +45,12 @@ impl<'s, T> Work<'s, T> {
 }
 
 impl<T: Real> EdgeCg<T> {
-    /// Number of the first step's product; the start has number 0 where it takes one.
+    /// Number of the first step's product; the start has number 0 if it needs one.
     fn first(&self) -> usize {
         usize::from(self.warm)
     }
 
-    /// How many products a run may ask for.
+    /// The most products that a run may need.
     pub(super) fn products(&self) -> usize {
         self.stop.max_steps().saturating_add(1)
     }

@@ -8,10 +8,10 @@
 //! | hard | F R⁻¹ Fᵀ λ = F w | multiplier of F z = 0 |
 //! | soft | (1/γ + F R⁻¹ Fᵀ) λ = F w | γ F z |
 //!
-//! The soft line follows from γ Fᵀ F z + R (z − w) = 0: put λ = γ F z, so z = w − R⁻¹ Fᵀ λ, and apply F. (The system
+//! The soft row follows from γ Fᵀ F z + R (z − w) = 0: put λ = γ F z, so z = w − R⁻¹ Fᵀ λ, and apply F. (The system
 //! (I + (γ/ρ) F Fᵀ) λ = F w that is sometimes printed has F z itself as its solution; then z = w − (γ/ρ) Fᵀ λ.)
 //!
-//! λ is what is carried: it does not change when ρ and the scaled duals do. The iterations run in λ/h, h the harmonic
+//! The carry is λ: it does not change when ρ and the scaled duals do. The iterations run in λ/h, h the harmonic
 //! mean of the penalties, with S = h R⁻¹ and A = h/γ + F S Fᵀ: step sizes and the guard then mean the same for every ρ,
 //! and for a single ρ the hard system is F Fᵀ. With κ = h/γ (0 when hard), x = λ/h, x_0 = carry/h:
 //!
@@ -26,8 +26,8 @@
 //! w̄ += Fᵀ b̄;   dF += Dᵀb̄ wᵀ;   c̄ = x̄_0/h;   h̄ −= x̄_0·x_0/h;   h̄ += κ̄/γ;   γ̄ −= κ̄ h/γ²
 //! ```
 //!
-//! Edge space pays when edges have fewer dimensions than states. The hard system is singular where rows of F depend on
-//! each other; F w lies in its range, so the iterations converge all the same.
+//! Edge space pays off when edges have fewer dimensions than states. The hard system is singular if rows of F depend on
+//! each other; F w lies in its range, so the iterations still converge.
 
 mod cg;
 mod products;
@@ -53,7 +53,7 @@ use system::{EdgeGrad, EdgeSystem};
 pub enum EdgeMethod<T> {
     /// Conjugate gradients.
     Cg {
-        /// Added to both denominators, so that a solve may go on after it has converged; 1e-8 as in
+        /// Added to both denominators, so that a solve may continue after it has converged; 1e-8 as in
         /// [`Cg::published`](super::Cg::published), 0 for solves to a tight tolerance.
         guard: T,
     },
@@ -115,7 +115,7 @@ impl<T: Real> EdgeSpace<T> {
         }
     }
 
-    /// Numbers of scratch that `forward` and `vjp` share.
+    /// Length of the scratch that `forward` and `vjp` share.
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
@@ -124,13 +124,13 @@ impl<T: Real> EdgeSpace<T> {
         kept.saturating_add(2 * m + n + 10 * e + sheaf.agents())
     }
 
-    /// Numbers of scratch that `forward` needs when no adjoint will run.
+    /// Length of the scratch that `forward` needs if no adjoint runs.
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         2 * sheaf.row_len() + sheaf.state_len() + 6 * sheaf.edge_len()
     }
 
-    /// The multipliers, when they are kept.
+    /// Length of the carried multipliers; 0 without warm start.
     pub(super) fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         if self.warm { op.sheaf().edge_len() } else { 0 }
     }
@@ -180,8 +180,8 @@ impl<T: Real> EdgeSpace<T> {
         EdgeSystem { op, weights, kappa, b, y, products, first: 0, grad }
     }
 
-    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η; turns `d_carry` from the gradient of the
-    /// carry that came out into that of the one that went in.
+    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η; replaces the gradient of the output
+    /// carry in `d_carry` by that of the input carry.
     pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -262,7 +262,7 @@ impl<T: Real> EdgeSpace<T> {
     }
 }
 
-/// out = factor·x; zeros where there is no x.
+/// out = factor·x; zeros if there is no x.
 fn scale_into<T: Real>(out: &mut [T], factor: T, x: &[T]) {
     if x.is_empty() {
         out.fill(T::ZERO);

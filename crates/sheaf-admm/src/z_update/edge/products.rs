@@ -1,4 +1,4 @@
-//! What the products of a run leave for the gradient of the maps, laid out so that one call adds all of it.
+//! What the products of a run keep for the gradient of the maps, laid out so that one call adds all of it.
 
 use crate::Real;
 use crate::linalg::scratch::Scratch;
@@ -26,7 +26,7 @@ pub(super) struct Rooms<'r, T> {
 }
 
 impl<'a, T: Real> Products<'a, T> {
-    /// Numbers for `most` products with adjoint.
+    /// Length for `most` products with adjoint.
     pub(super) fn len(op: &SheafOp<'_, T>, most: usize) -> usize {
         most.saturating_mul(2 * (op.sheaf().row_len() + op.sheaf().state_len()))
     }
@@ -53,7 +53,7 @@ impl<'a, T: Real> Products<'a, T> {
         (&mut self.rows[first + number * m..][..m], &mut self.states[number * n..][..n])
     }
 
-    /// All that belongs to a product with adjoint.
+    /// Everything that belongs to a product with adjoint.
     pub(super) fn rooms(&mut self, number: usize) -> Rooms<'_, T> {
         let (m, n) = (self.row_len, self.state_len);
         let (of_dk, of_p) = self.rows.split_at_mut(self.most * m);
@@ -63,12 +63,12 @@ impl<'a, T: Real> Products<'a, T> {
         Rooms { s_p: &of_p[number * m..][..m], t_p, s_dk, t_dk }
     }
 
-    /// The states, in a forward run that is done with its products.
+    /// The states, in a forward run whose products are done.
     pub(super) fn into_states(self) -> &'a mut [T] {
         self.states
     }
 
-    /// Adds what all products contribute to the maps.
+    /// Adds the contributions of all products to the maps.
     pub(super) fn add_pairs(&self, op: &SheafOp<'_, T>, d_maps: &mut MapsGrad<'_, T>) {
         let terms = 2 * self.count;
         let rows = &self.rows[(self.most - self.count) * self.row_len..][..terms * self.row_len];

@@ -24,7 +24,7 @@ pub(super) enum Trail<'s, T> {
 }
 
 impl<T: Real> EdgeSteps<T> {
-    /// How many products a run may ask for.
+    /// The most products that a run may need.
     pub(super) fn products(&self) -> usize {
         match self {
             Self::Cg(cg) => cg.products(),
@@ -32,7 +32,7 @@ impl<T: Real> EdgeSteps<T> {
         }
     }
 
-    /// Numbers in the trail.
+    /// Length of the trail.
     pub(super) fn trail_len(&self, edges: usize) -> usize {
         match self {
             Self::Cg(cg) => EdgeCgHistory::<T>::len(cg.stop.max_steps(), edges),

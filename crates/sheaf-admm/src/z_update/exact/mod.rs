@@ -6,9 +6,9 @@
 //! | hard | G = F S Fᵀ, `[edges, edges]` | G λ = F w, z = w − S Fᵀ λ |
 //!
 //! S = h/ρ_i is the metric of the penalties (the identity for a single one). Rows of F may depend on each other, as
-//! they do around a cycle of agents that all compare the same thing: a row whose squared distance from the rows before it is below
-//! `rank_tolerance` of its squared length is dropped, which changes λ but not z. As G squares the condition of F, the
-//! projection is applied twice; the second time it removes what rounding left of F z.
+//! they do around a cycle of agents that all compare the same thing: a row whose squared distance from the rows before
+//! it is below `rank_tolerance` of its squared length is dropped, which changes λ but not z. As G squares the condition
+//! of F, the projection is applied twice; the second pass removes the rounding error in F z.
 //!
 //! The adjoint is that of the solution, not of the steps of an algorithm:
 //!
@@ -18,8 +18,8 @@
 //!       a = S (z̄ − Fᵀ μ);    w̄ += S⁻¹ a;      s̄_i += a_i·(z − w)_i / s_i²;      dF −= Dᵀλ aᵀ + Dᵀμ zᵀ
 //! ```
 //!
-//! Hard, this is the derivative along changes of F that keep its rank, the only ones along which the projection is
-//! smooth; along others the multipliers of dropped rows count as 0.
+//! In the hard case this is the derivative along changes of F that keep its rank, the only ones along which the
+//! projection is smooth; along others the multipliers of dropped rows count as 0.
 
 mod plan;
 
@@ -35,13 +35,13 @@ use crate::{Error, ErrorKind, Real, Result};
 use plan::Plan;
 use sheaf_kernels::vector::{add, axpy, dot};
 
-/// An exact solve. `prepare` must have run with the same maps and penalty before `forward` and `vjp`, which find the
-/// factor at the front of the same scratch.
+/// An exact solve. `prepare` must have run with the same maps and penalty before `forward` and `vjp`, which read the
+/// factor from the front of the same scratch.
 #[derive(Clone, Debug)]
 pub struct Exact<T> {
-    /// Hard or soft; must stay of the kind that [`Exact::new`] was given.
+    /// Hard or soft; must stay the kind that [`Exact::new`] was given.
     pub agreement: Agreement<T>,
-    /// Hard: below this share of its squared length, what a row of F adds to the rows before it counts as nothing.
+    /// Hard: a row of F is dropped if its part beyond the rows before it is below this share of its squared length.
     pub rank_tolerance: T,
     plan: Arc<Plan>,
 }
@@ -58,7 +58,7 @@ impl<T: Real> Exact<T> {
         Self { agreement, rank_tolerance, plan: Arc::new(plan) }
     }
 
-    /// Numbers in the factor.
+    /// Length of the factor.
     pub fn factor_len(&self) -> usize {
         self.plan.envelope.len()
     }
@@ -85,20 +85,20 @@ impl<T: Real> Exact<T> {
         if *op.sheaf() == self.plan.sheaf { Ok(()) } else { Err(another_sheaf(op)) }
     }
 
-    /// Checks what the solve itself relies on: that all vectors are as long as those of its own sheaf.
+    /// Checks what the solve itself relies on: that all vectors have the lengths of its own sheaf.
     fn check_sheaf(&self, op: &SheafOp<'_, T>) -> Result<()> {
         let lens = |s: &Sheaf| (s.agents(), s.state_len(), s.row_len(), s.edge_len());
         if lens(op.sheaf()) == lens(&self.plan.sheaf) { Ok(()) } else { Err(another_sheaf(op)) }
     }
 
-    /// Numbers of scratch that `prepare`, `forward` and `vjp` share.
+    /// Length of the scratch that `prepare`, `forward` and `vjp` share.
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, e) = (op.sheaf().state_len(), op.sheaf().row_len(), op.sheaf().edge_len());
         let solve = 4 * m + 6 * n + if self.plan.soft { 0 } else { 4 * e } + op.sheaf().agents();
         self.plan.factor_room() + solve.max(Plan::assemble_scratch_len(op.sheaf()))
     }
 
-    /// Numbers of scratch that `prepare` and `forward` need when no adjoint will run.
+    /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         self.scratch_len(op)
     }

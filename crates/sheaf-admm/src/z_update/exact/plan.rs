@@ -1,4 +1,4 @@
-//! What an exact solve knows of its sheaf before it sees any maps, and how it fills in the matrix once it does.
+//! The plan of an exact solve, made from the sheaf before any maps are known, and the assembly of its matrix.
 //!
 //! | system | blocks | entry of blocks (b, c) |
 //! | --- | --- | --- |
@@ -63,12 +63,12 @@ impl Plan {
         Self { sheaf: sheaf.clone(), soft: false, envelope: envelope(&sizes, neighbours), groups }
     }
 
-    /// Room for the factor at the front of the scratch; what follows starts on a cache line if the scratch does.
+    /// Length of the factor at the front of the scratch; what follows is aligned to a cache line if the scratch is.
     pub(super) fn factor_room(&self) -> usize {
         self.envelope.len().div_ceil(ROW_PAD) * ROW_PAD
     }
 
-    /// Numbers of scratch for both ways to assemble.
+    /// Length of the scratch for both ways to assemble.
     pub(super) fn assemble_scratch_len(sheaf: &Sheaf) -> usize {
         sheaf.row_len() + sheaf.stack_len() + sheaf.state_len()
     }
@@ -168,7 +168,7 @@ fn ends(sheaf: &Sheaf) -> impl Iterator<Item = [End; 2]> + '_ {
     })
 }
 
-/// Every agent's stack written out, `[stack_len]`, whatever kind the maps are: column j of all stacks at once is the
+/// Every agent's stack written out, `[stack_len]`, for any kind of maps: column j of all stacks at once is the
 /// projection of the j-th unit vector of every agent.
 fn dense_stacks<'s, T: Real>(op: &SheafOp<'_, T>, scratch: &'s mut [T]) -> &'s [T] {
     let sheaf = op.sheaf();

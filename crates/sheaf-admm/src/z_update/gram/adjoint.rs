@@ -1,4 +1,4 @@
-//! The adjoint of CG in Gram space: a replay of its vectors, then the steps backwards.
+//! The adjoint of CG in Gram space: a replay of its vectors, then the steps in reverse.
 
 use super::System;
 use super::work::{Adjoint, Kept, pair};
@@ -12,7 +12,7 @@ use sheaf_kernels::cliques::{
 use sheaf_kernels::vector::{add, axpy, dot};
 
 impl<T: Real> System<'_, T> {
-    /// From d_z adds to d_w and to all gradients.
+    /// Given d_z, adds to d_w and to all gradients.
     pub(super) fn vjp(
         &self,
         w: &[T],
@@ -47,7 +47,7 @@ impl<T: Real> System<'_, T> {
         maps.lift(work.d_p, m, d_w, true);
     }
 
-    /// Rebuilds r, p, e, k of every step and ξ, without a product. Vectors of step t lie at place t.
+    /// Rebuilds r, p, e, k of every step and ξ, without a product. Vectors of step t are stored at index t.
     fn replay(
         &self,
         y: &[T],
@@ -70,7 +70,7 @@ impl<T: Real> System<'_, T> {
         }
     }
 
-    /// A step of one sample again, with its scalars known.
+    /// Repeats a step of one sample, with its scalars known.
     fn step_again(
         &self,
         t: usize,
@@ -115,7 +115,7 @@ impl<T: Real> System<'_, T> {
         }
     }
 
-    /// All steps backwards; returns the gradient of ρ, and γ times that of γ.
+    /// All steps in reverse; returns the gradient of ρ, and γ times that of γ.
     fn steps_vjp(
         &self,
         s: &PerStep<'_, T>,
@@ -150,7 +150,7 @@ impl<T: Real> System<'_, T> {
     }
 }
 
-/// The gradients of a solve on its way back, and the vectors of its steps.
+/// The gradients of a solve in reverse, and the vectors of its steps.
 struct Back<'b, 's, T> {
     system: &'b System<'b, T>,
     tape: &'b Tape<'s, T>,

@@ -51,7 +51,7 @@ use work::{Adjoint, Forward, Kept};
 pub struct Gram<T> {
     /// Hard or soft.
     pub agreement: Agreement<T>,
-    /// When to stop, each sample for itself; a relative tolerance is relative to the right side, ρ w or L w.
+    /// When to stop, per sample; a relative tolerance is relative to the right side, ρ w or L w.
     pub stop: Stop<T>,
     /// Added to both denominators; 1e-8 as published, 0 for solves to a tight tolerance.
     pub guard: T,
@@ -86,7 +86,7 @@ impl<T: Real> Gram<T> {
         Space::of("consensus in Gram space", op).map(|_| ())
     }
 
-    /// Numbers of a projection of the batch, and of what a forward step keeps.
+    /// Length of a projection of the batch, and of what a forward step keeps.
     pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         let n = rows_len(op);
         Kept::<T>::len(n, op.samples(), self.stop.max_steps())
@@ -104,7 +104,7 @@ impl<T: Real> Gram<T> {
             .max(self.forward_scratch_len(op))
     }
 
-    /// Solves. Saves: `kept`, where it is not empty.
+    /// Solves. Saves: `kept`, if it is not empty.
     pub(super) fn forward(
         &self,
         op: &SheafOp<'_, T>,
@@ -125,7 +125,7 @@ impl<T: Real> Gram<T> {
         Ok(system.run(w, &mut kept, z, &mut work))
     }
 
-    /// Adjoint of [`forward`](Self::forward); it replays what was not kept.
+    /// Adjoint of [`forward`](Self::forward); replays whatever was not kept.
     pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -155,7 +155,7 @@ impl<T: Real> Gram<T> {
     }
 }
 
-/// Numbers of all projections of a batch, without padding.
+/// Length of all projections of a batch, without padding.
 pub(super) fn rows_len<T: Real>(op: &SheafOp<'_, T>) -> usize {
     op.sheaf().as_uniform().map_or(0, |u| op.agents() * u.slots * u.d_e)
 }
@@ -164,11 +164,11 @@ pub(super) fn rows_len<T: Real>(op: &SheafOp<'_, T>) -> usize {
 pub(super) struct Space<'a, T> {
     pub maps: SharedMaps<'a, T>,
     pub groups: Groups<'a>,
-    /// Numbers of a slot.
+    /// Length of a slot.
     pub width: usize,
-    /// Numbers of a sample's projections.
+    /// Length of a sample's projections.
     pub sample: usize,
-    /// Numbers of an agent's projection.
+    /// Length of an agent's projection.
     pub m: usize,
 }
 
@@ -277,7 +277,7 @@ impl<'a, T: Real> System<'a, T> {
         b * self.space.sample..(b + 1) * self.space.sample
     }
 
-    /// The squared residual that every sample must reach; false for a fixed number of steps.
+    /// The squared residual that every sample must reach; returns false for a fixed number of steps.
     fn goals(&self, w: &[T], r: &[T], s: &mut [T], goals: &mut [T]) -> bool {
         if self.cfg.stop.goal(T::ZERO).is_none() {
             return false;
@@ -298,7 +298,7 @@ impl<'a, T: Real> System<'a, T> {
     }
 }
 
-/// The vectors of a running solve, every step in the place of the one before; s is kept where an adjoint follows.
+/// The vectors of a running solve; every step overwrites the one before, but s is kept if an adjoint follows.
 struct Running<'r, 's, T> {
     system: &'r System<'r, T>,
     s: krylov::PerStep<'s, T>,
@@ -355,7 +355,7 @@ impl<T: Real> Steps<T> for Running<'_, '_, T> {
         let (r, xi) = (&mut self.r[own.clone()], &mut self.xi[own]);
         match last {
             true => axpy(xi, a, p),
-            // The sums of e over the cliques are those of the turn just made.
+            // The sums of e over the cliques are those of the preceding turn.
             false => {
                 step_in_place(StepInPlace { groups, width, gamma, rho, a, p, e, sums: self.sums, r, xi })
             }

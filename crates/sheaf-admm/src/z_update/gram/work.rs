@@ -1,11 +1,11 @@
-//! The memory of CG in Gram space, cut from one slice into named vectors.
+//! The memory of CG in Gram space, split from one slice into named vectors.
 
 use crate::Real;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{ROW_PAD, SheafOp};
 use crate::z_update::krylov::{PerStep, REPORT, Reports, Tape};
 
-/// What the forward of one consensus step leaves for its adjoint, or, where none follows, room for one step.
+/// What the forward pass of one consensus step keeps for its adjoint, or, if none follows, room for one step.
 #[derive(Debug)]
 pub(super) struct Kept<'k, T> {
     /// G w.
@@ -25,7 +25,7 @@ impl<'k, T: Real> Kept<'k, T> {
             .saturating_add(room(REPORT * samples))
     }
 
-    /// Room for so many steps.
+    /// Room for this many steps.
     pub(super) fn carve(n: usize, samples: usize, steps: usize, from: &'k mut [T]) -> Self {
         let (mut from, steps) = (Scratch::new(from), steps.max(1));
         let (y, s) = (&mut from.take(room(n))[..n], from.take(steps * room(n)));
@@ -62,7 +62,7 @@ impl<'s, T: Real> Forward<'s, T> {
         4 * room(n) + room(sums_len(op)) + room(op.samples())
     }
 
-    /// The vectors and what is left of the slice.
+    /// The vectors and the rest of the slice.
     pub(super) fn carve(n: usize, op: &SheafOp<'_, T>, from: &'s mut [T]) -> (Self, &'s mut [T]) {
         let mut from = Scratch::new(from);
         let [r, p, e, xi] = [(); 4].map(|()| &mut from.take(room(n))[..n]);
@@ -109,12 +109,12 @@ pub(super) fn sums_len<T: Real>(op: &SheafOp<'_, T>) -> usize {
     op.sheaf().cliques().map_or(0, |cliques| cliques.groups().sizes.len() * width)
 }
 
-/// The next `len` numbers; what follows starts on a cache line if this does.
+/// The next `len` numbers; what follows is aligned to a cache line if this is.
 pub(super) fn cut<'s, T>(from: &mut Scratch<'s, T>, len: usize) -> &'s mut [T] {
     &mut from.take(room(len))[..len]
 }
 
-/// Whole cache lines.
+/// Rounds up to whole cache lines.
 pub(in crate::z_update) fn room(len: usize) -> usize {
     len.div_ceil(ROW_PAD).saturating_mul(ROW_PAD)
 }

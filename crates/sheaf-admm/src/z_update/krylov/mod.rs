@@ -1,4 +1,4 @@
-//! Conjugate gradients and their adjoint, written once for every space the consensus step is solved in.
+//! Conjugate gradients and their adjoint, written once for every space in which the consensus step is solved.
 //!
 //! The system is A x = h. C is symmetric and positive semidefinite, and A is self-adjoint in the inner product u·C v;
 //! A = B + M C. One step t, with guard ε:
@@ -25,7 +25,7 @@
 //!
 //! With C = I: d_p stands for d_p + d_e, and d_r += d_p + 2 d_c r.
 //!
-//! | who | owns |
+//! | item | owns |
 //! | --- | --- |
 //! | [`run`], [`run_vjp`] | order of operations, a, b, c, δ and their gradients, guards, when a sample stops |
 //! | [`Tape`] | the scalars of every step |
@@ -45,9 +45,9 @@ pub(crate) use plain::{Direction, LinearMap, LinearMapVjp, Pair, Plain, PlainVjp
 pub(crate) use run::{Rule, run, run_vjp};
 pub(crate) use tape::{PerStep, REPORT, Reports, SCALARS, Tape, steps_of};
 
-/// The vectors of a running solve and the operations on them. All start with r, the residual of the start, in place.
+/// The vectors of a running solve and the operations on them. At the start, r holds the residual of the start.
 pub(crate) trait Steps<T> {
-    /// s = C r for every sample, before step `t`. Where C = I there is nothing to do.
+    /// s = C r for every sample, before step `t`. Does nothing if C = I.
     fn precondition(&mut self, _t: usize) {}
 
     /// r·s of a sample; called once before each of its steps.
@@ -60,21 +60,21 @@ pub(crate) trait Steps<T> {
     fn advance(&mut self, t: usize, sample: usize, a: T, last: bool);
 }
 
-/// The gradients of a solve on its way back and the operations on them. All start with d_x and d_r, the gradients of
-/// the solution and of the last residual, in place, and with d_p = d_e = 0; they end with the gradient of the first
-/// residual in d_r. The gradient of the start is d_x beside it.
+/// The gradients of a solve in reverse and the operations on them. At the start, d_x and d_r hold the gradients of
+/// the solution and of the last residual, and d_p = d_e = 0; at the end d_r holds the gradient of the first
+/// residual. The start itself has the gradient d_x, apart from its effect on that residual.
 pub(crate) trait StepsVjp<T> {
-    /// Returns d_x·p − d_r·k. `alone` says that d_r is 0: the step is the last, and nothing read its residual.
+    /// Returns d_x·p − d_r·k. `alone` means that d_r is 0: the step is the last, and nothing read its residual.
     fn advance_vjp(&mut self, t: usize, sample: usize, alone: bool) -> T;
 
     /// d_k = d_δ e − a d_r, d_p += a d_x + Bᵀ d_k, d_e += d_δ k + Mᵀ d_k, and the gradients of B and M; returns
-    /// d_p·p_prev + d_e·e_prev, which is not read in the first step. Where `alone`, d_k = d_δ e.
+    /// d_p·p_prev + d_e·e_prev, which is ignored in the first step. If `alone`, d_k = d_δ e.
     fn turn_vjp(&mut self, t: usize, sample: usize, a: T, d_delta: T, alone: bool) -> T;
 
     /// d_r += d_p + d_c s, d_s = d_e + d_c r, d_p = b d_p, d_e = b d_e. Where C = I: d_r += d_p + 2 d_c r.
     fn residual_vjp(&mut self, t: usize, sample: usize, b: T, d_c: T);
 
-    /// The sample made no step `t`: where its d_s is read by the product of all samples, it is 0.
+    /// The sample did not run step `t`: where its d_s is read by the product of all samples, it is 0.
     fn idle_vjp(&mut self, _t: usize, _sample: usize) {}
 
     /// d_r += C d_s for every sample, and the gradient of C.

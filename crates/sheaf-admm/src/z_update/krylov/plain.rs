@@ -1,8 +1,8 @@
-//! Conjugate gradients without preconditioner on one sample: s = r, e = p.
+//! Conjugate gradients without a preconditioner on one sample: s = r, e = p.
 //!
 //! The adjoint reads p and k of every step. Residuals are not kept: r_0 = p_0 and r_t = p_t − b_t p_t−1.
 //!
-//! After the last step of a solve whose residual nothing reads, d_k = d_δ p: its product d_δ k is at hand.
+//! After the last step of a solve whose residual nothing reads, d_k = d_δ p: its product d_δ k is already available.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use sheaf_kernels::vector::{add, add_dot, axpy, cg_back, cg_back_update, cg_upda
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Direction<'a, T> {
     pub r: &'a [T],
-    /// None in the first step: p = r.
+    /// `None` in the first step: p = r.
     pub b: Option<T>,
-    /// The p before; None where it is still in the place of the new one.
+    /// The previous p; `None` if it is still in the buffer of the new one.
     pub before: Option<&'a [T]>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) trait LinearMap<T: Real> {
     }
 }
 
-/// A product k = A p with the gradient of k.
+/// A product k = A p and the gradient of k.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<'a, T> {
     pub p: &'a [T],
@@ -62,8 +62,8 @@ pub(crate) trait LinearMapVjp<T: Real> {
     /// out = A d_k, for product number `t`.
     fn apply_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T]);
 
-    /// out = A d_k where d_k = factor·p, so that out = factor·k; what the gradient of A needs beside it can be scaled
-    /// as well.
+    /// out = A d_k where d_k = factor·p, so that out = factor·k; other terms of the gradient of A can be scaled
+    /// likewise.
     fn apply_aligned_vjp(&mut self, t: usize, factor: T, pair: &Pair<'_, T>, out: &mut [T]);
 
     /// out = A d_k, d_p += out; returns d_p·before. Fuse it where one sweep can do all three.
@@ -91,7 +91,7 @@ pub(crate) struct Plain<'s, M, T> {
 }
 
 impl<'s, M, T: Real> Plain<'s, M, T> {
-    /// A solve from `x`, whose residual is `r`. An adjoint needs `p` and `k` of every step. `end_read` says that the
+    /// A solve from `x`, whose residual is `r`. An adjoint needs `p` and `k` of every step. `end_read` means that the
     /// caller reads the last residual.
     pub(crate) fn new(
         map: &'s mut M,
@@ -124,7 +124,7 @@ impl<M: LinearMap<T>, T: Real> Steps<T> for Plain<'_, M, T> {
     }
 }
 
-/// A solve on its way back.
+/// A solve in reverse.
 #[derive(Debug)]
 pub(crate) struct PlainVjp<'s, M, T> {
     pub map: &'s mut M,
@@ -138,7 +138,7 @@ pub(crate) struct PlainVjp<'s, M, T> {
     pub pending: Option<Pending<T>>, // none at first
 }
 
-/// The gradient of p = r + b p_prev and c = r·r, carried out with the next step back in one sweep.
+/// The gradient of p = r + b p_prev and c = r·r, applied in one sweep with the next step back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending<T> {
     b: T,

@@ -5,17 +5,17 @@ use super::{Reports, Steps, StepsVjp, Tape};
 use crate::Real;
 use crate::z_update::InnerReport;
 
-/// How to iterate.
+/// The options of the iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<T> {
     /// Added to both denominators.
     pub guard: T,
-    /// Steps at most.
+    /// The most steps.
     pub max_steps: usize,
 }
 
-/// Runs until every sample has reached its goal, a bound on c, or made all steps; without goals all steps run. Fills
-/// one report for each sample.
+/// Runs until every sample has reached its goal, a bound on c, or has made all steps; without goals all steps run.
+/// Fills one report for each sample.
 pub(crate) fn run<T: Real>(
     rule: Rule<T>,
     steps: &mut impl Steps<T>,
@@ -39,13 +39,13 @@ pub(crate) fn run<T: Real>(
             let c = steps.measure(sample);
             report.converged = goals.is_none_or(|goals| c <= goals[sample]);
             reports.set(sample, report);
-            // A residual that is not a number ends the solve too, without convergence.
+            // A NaN residual ends the solve too, without convergence.
             if !goals.is_none_or(|goals| c > goals[sample]) {
                 continue;
             }
             let b = tape.c_before(t, sample).map(|before| c / (before + guard));
             let delta = steps.turn(t, sample, b) + guard;
-            // Without a guard, an exactly solved system has nothing left to divide by.
+            // Without a guard, an exactly solved system has a zero denominator.
             if delta <= T::ZERO || c + guard <= T::ZERO {
                 continue;
             }
@@ -69,7 +69,7 @@ pub(crate) fn run<T: Real>(
     }
 }
 
-/// Adjoint of [`run`] through the steps that ran; their number is held constant. `end_read` says that something read
+/// Adjoint of [`run`] through the steps that ran; their number is held constant. `end_read` means that something read
 /// the last residual, so that its gradient may differ from 0.
 pub(crate) fn run_vjp<T: Real>(
     rule: Rule<T>,

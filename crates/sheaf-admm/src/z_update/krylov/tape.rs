@@ -3,10 +3,10 @@
 use crate::Real;
 use crate::z_update::InnerReport;
 
-/// Numbers of one report.
+/// Length of one report.
 pub(crate) const REPORT: usize = 2;
 
-/// How the solve of every sample ended, in numbers, so that it can lie beside the tape.
+/// How the solve of every sample ended, as numbers, so that it can be stored beside the tape.
 #[derive(Debug)]
 pub(crate) struct Reports<'s, T>(&'s mut [T]); // [samples, REPORT]
 
@@ -30,18 +30,18 @@ impl<'s, T: Real> Reports<'s, T> {
         self.0[sample * REPORT..][..REPORT].copy_from_slice(&[T::from_f64(report.steps as f64), converged]);
     }
 
-    /// The most steps that a sample took.
+    /// The most steps of any sample.
     pub(crate) fn most_steps(&self) -> usize {
         (0..self.samples()).map(|sample| self.get(sample).steps).max().unwrap_or(0)
     }
 }
 
-/// The report of one sample that took so many steps.
+/// The report of one sample that ran this many steps.
 pub(crate) fn steps_of<T: Real>(steps: usize) -> [T; REPORT] {
     [T::from_f64(steps as f64), T::ONE]
 }
 
-/// Numbers of one step of one sample on the tape.
+/// Length of one step of one sample on the tape.
 pub(crate) const SCALARS: usize = 4;
 
 /// The scalars of one step of one sample.
@@ -54,7 +54,7 @@ pub(crate) struct Scalars<T> {
     pub delta: T,
 }
 
-/// The scalars of every step, or, where no adjoint follows, of the step before.
+/// The scalars of every step, or, if no adjoint follows, of the previous step.
 #[derive(Debug)]
 pub(crate) struct Tape<'s, T> {
     samples: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Tape<'s, T> {
 }
 
 impl<'s, T: Real> Tape<'s, T> {
-    /// Numbers for the adjoint of so many steps. A solve without adjoint needs those of one step.
+    /// Length for the adjoint of this many steps. A solve without adjoint needs the length of one step.
     pub(crate) fn len(steps: usize, samples: usize) -> usize {
         steps.saturating_mul(samples * SCALARS)
     }
@@ -104,7 +104,7 @@ impl<'s, T> PerStep<'s, T> {
         Self { numbers, len }
     }
 
-    /// Whether every step has its own.
+    /// Whether every step has its own vector.
     pub(crate) fn every(&self) -> bool {
         self.numbers.len() > self.len
     }
@@ -122,8 +122,8 @@ impl<'s, T> PerStep<'s, T> {
         &mut self.numbers[start..][..self.len]
     }
 
-    /// The vector of step `t` to write and the one before it to read. Where all share one there is none before: the
-    /// vector to write still holds it.
+    /// The vector of step `t` to write and the previous one to read. If all steps share one vector, there is no
+    /// previous one: the vector to write still holds it.
     pub(crate) fn next(&mut self, t: usize) -> (Option<&[T]>, &mut [T]) {
         if t == 0 || !self.every() {
             return (None, self.at_mut(t));

@@ -1,6 +1,6 @@
 //! Nonlinear edge potentials, through the nonlinear sheaf Laplacian Fᵀ∘∇U∘F.
 //!
-//! z = argmin γ Σ U(r) + ½‖z − w‖²_ρ with r = F z, U acting on every coordinate of every residual; found by descent
+//! z = argmin γ Σ U(r) + ½‖z − w‖²_ρ with r = F z, U acting on every coordinate of every residual; computed by descent
 //! from w with slope γ Fᵀ U'(F z) + ρ (z − w). The tolerance is on the norm of the slope, relative to the one at w.
 //!
 //! | U | U(r) | U'(r) | U''(r) |
@@ -9,8 +9,9 @@
 //! | Huber, width δ | r²/2 up to δ, then δ(abs r − δ/2) | r, at most δ | 1 up to and at δ, then 0 |
 //! | smoothed l1, width ε | √(r² + ε²) − ε | r/√(r² + ε²) | ε²/(r² + ε²)^1.5 |
 //!
-//! Huber forgives outliers: a residual beyond δ pulls with constant force. Smoothed l1 lets some edges disagree
-//! entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner side, U'' = 1.
+//! Huber limits the influence of outliers: a residual beyond δ pulls with constant force. Smoothed l1 lets some edges
+//! disagree entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner
+//! side, U'' = 1.
 
 use super::Stop;
 use super::descent::node_slope::{Coupling, NodeDescent};
@@ -26,7 +27,7 @@ pub enum EdgePotential<T> {
     Quadratic,
     /// r²/2 up to `delta`, linear beyond.
     Huber {
-        /// Where it turns linear.
+        /// Where it becomes linear.
         delta: T,
     },
     /// √(r² + ε²) − ε.
@@ -86,7 +87,7 @@ impl<T: Real> EdgePotential<T> {
 pub struct Potential<T> {
     /// U.
     pub potential: EdgePotential<T>,
-    /// The price γ of disagreement.
+    /// The weight γ of disagreement.
     pub gamma: T,
     /// Step size η; small enough for curvature γ‖F‖² + ρ.
     pub eta: T,
