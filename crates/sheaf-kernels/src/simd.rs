@@ -15,7 +15,7 @@ pub enum Level {
     Portable,
     /// AVX2 and FMA.
     Avx2,
-    /// AVX-512 F, BW, DQ and VL, beside AVX2 and FMA.
+    /// AVX-512 F, BW, DQ and VL, in addition to AVX2 and FMA.
     Avx512,
 }
 
@@ -55,8 +55,8 @@ fn detect() -> Level {
 
 /// Compiles a plain loop once per [`Level`](crate::simd::Level) and picks one at run time.
 ///
-/// `kernel! { pub fn name, name_at<T>(x: &[T]) = body; }` makes `name(x)`, which runs at [`level`](crate::simd::level), and
-/// `name_at(limit, x)`, which runs at most at `limit` (tests compare levels with it). `body` is a safe
+/// `kernel! { pub fn name, name_at<T>(x: &[T]) = body; }` makes `name(x)`, which runs at [`level`](crate::simd::level),
+/// and `name_at(limit, x)`, which runs at most at `limit` (tests compare levels with it). `body` is a safe
 /// `#[inline(always)]` function whose last generic argument is `const FMA: bool`: true where a fused multiply-add is
 /// one instruction (elsewhere `mul_add` is a slow library call; see [`fma`](crate::simd::fma)). `<T>` is left out for
 /// `f32` kernels. The only unsafe calls are the macro's own, so that crates which use it write none.

@@ -11,8 +11,8 @@
 //! | [`lift_band`](StackKernels::lift_band) | exchange, then lift, of one band of agents | the same, and the exchange's loads |
 //! | [`outers_table`](StackKernels::outers_table) | dF_i += scale·Σ_t rows_t state_tᵀ | multiply-adds |
 //!
-//! Projection and lift work on *bands* of [`BAND`] agents and on rows that start at some agent, the `base`: a sweep over
-//! a large sheaf then needs rows for a few bands only, which stay in the cache.
+//! Projection and lift work on *bands* of [`BAND`] agents and on rows that start at some agent, the `base`: a sweep
+//! over a large sheaf then needs rows for a few bands only, which stay in the cache.
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,7 @@ impl Table<'_> {
     }
 }
 
-/// Fills `order` so that, within every band, agents with equal views stand side by side; `counts` is scratch of at
+/// Fills `order` so that, within every band, agents with equal views are adjacent; `counts` is scratch of at
 /// least `views + 1`.
 pub fn order_by_view(index: &[u32], views: usize, counts: &mut [u32], order: &mut [u32]) {
     let counts = &mut counts[..=views];

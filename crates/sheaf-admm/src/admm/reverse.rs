@@ -277,7 +277,7 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         stepped
     }
 
-    /// The series at the fixed point of each sample. Samples that ended at different iterations run one after the other.
+    /// The series at the fixed point of each sample. Samples that ended at different iterations run one by one.
     fn implicit(&mut self, tolerance: T, max_terms: usize) -> Result<()> {
         check_positive("tolerance of the implicit adjoint", tolerance.to_f64())?;
         let samples = self.problem.op.samples();

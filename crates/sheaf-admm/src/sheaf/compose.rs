@@ -13,8 +13,9 @@
 use super::{LowRank, LowRankGrad, Sheaf, pad};
 use crate::{Error, ErrorKind, Real, Result};
 
-/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for [`Maps::Table`](super::Maps::Table).
-/// `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is not used.
+/// Writes the dense stack of every view: `stacks[view] = R + gate·scale·A·Bᵀ`, ready for
+/// [`Maps::Table`](super::Maps::Table). `stacks` is `[views, d_v, ld]`; the padding rows become zero. `low.index` is
+/// not used.
 pub fn compose_low_rank<T: Real>(sheaf: &Sheaf, low: &LowRank<'_, T>, stacks: &mut [T]) -> Result<()> {
     let u = low.check_stacks(sheaf, stacks.len())?;
     for (view, stack) in stacks.chunks_exact_mut((u.d_v * u.ld).max(1)).enumerate() {

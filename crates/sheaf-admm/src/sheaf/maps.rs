@@ -11,8 +11,8 @@
 //! | [`Maps::LowRank`] | F\[s\] = R\[s\] + gate·scale·A\[s\]·B\[s\]ᵀ, factors per view | any low-rank maps; the reference |
 //! | [`Maps::Packed`] | the same on one base, without gates, packed for its kernels | MNIST |
 //!
-//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding may hold
-//! anything: no product reads it.
+//! A stack is stored by columns, each padded to `ld` rows: entry (row r, column j) is at `j·ld + r`. The padding may
+//! hold anything: no product reads it.
 
 use super::shared::clear_padding;
 use super::{PackedLowRank, SharedMaps, Sheaf, Uniform};

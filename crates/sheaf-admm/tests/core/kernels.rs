@@ -19,8 +19,8 @@ fn pad_with<T: Real>(sheaf: &Sheaf, rows: &mut [T], value: T) {
     rows.chunks_exact_mut(u.ld).for_each(|agent| agent[u.slots * u.d_e..].fill(value));
 }
 
-/// All products of a sheaf with these maps, one after the other: P z, DᵀD P z, L z, Pᵀ s, F z, Fᵀ r, and the gradient of
-/// the maps from two pairs.
+/// All products of a sheaf with these maps, one after the other: P z, DᵀD P z, L z, Pᵀ s, F z, Fᵀ r, and the gradient
+/// of the maps from two pairs.
 fn products<T: Real>(sheaf: &Sheaf, maps: Maps<'_, T>, z: &[T], s: &[T], r: &[T]) -> Vec<Vec<T>> {
     let op = SheafOp::new(sheaf, maps).expect("the maps fit");
     let nan = T::from_f64(f64::NAN);

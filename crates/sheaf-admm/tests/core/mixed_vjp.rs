@@ -1,4 +1,4 @@
-//! The reverse sweep through agents of every family at once: diagonal with l1 and box, tether, dense, equality, general.
+//! The reverse sweep through agents of all families: diagonal with l1 and box, tether, dense, equality, general.
 
 use sheaf_admm::admm::{
     Adjoint, Balancing, Gradients, Iteration, Mode, Options, Problem, Seeds, Start, Workspace,

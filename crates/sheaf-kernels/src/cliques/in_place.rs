@@ -5,8 +5,8 @@ use super::super::simd::{fma, kernel};
 use super::{Groups, USUAL, k_of, parts};
 use crate::Real;
 
-/// A direction ([`Direction`](super::Direction)) in place: p ← r + b·p, e ← s + b·e (r and s in the first step), the sums
-/// of e over the slots of every clique, and e·k. [`StepInPlace`] continues from there.
+/// A direction ([`Direction`](super::Direction)) in place: p ← r + b·p, e ← s + b·e (r and s in the first step), the
+/// sums of e over the slots of every clique, and e·k. [`StepInPlace`] continues from there.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct DirectionInPlace<'a, T> {

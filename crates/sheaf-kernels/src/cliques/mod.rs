@@ -1,5 +1,5 @@
-//! Loops over slots that meet in cliques, one or two passes each: the elementwise half of a conjugate-gradient step in the
-//! space of projections, and of its adjoint.
+//! Loops over slots that meet in cliques, one or two passes each: the elementwise half of a conjugate-gradient step in
+//! the space of projections, and of its adjoint.
 //!
 //! A vector holds one block of `width` numbers for every slot of every agent; [`Groups`] gives the clique of each
 //! slot. Every two slots of a clique are joined by an edge, so the exchange is

@@ -1,7 +1,7 @@
 //! The adjoint of a solve on the states: replay it, keeping every step, then run the steps in reverse.
 //!
-//! Every product of the solve contributes one pair (d_k, p) to the maps, e(p) d_kᵀ + e(d_k) pᵀ; the start contributes one
-//! more. Both halves are contiguous, so that the gradient of the maps is traversed twice in all:
+//! Every product of the solve contributes one pair (d_k, p) to the maps, e(p) d_kᵀ + e(d_k) pᵀ; the start contributes
+//! one more. Both halves are contiguous, so that the gradient of the maps is traversed twice in all:
 //!
 //! | half | rows | states | terms |
 //! | --- | --- | --- | --- |

@@ -58,7 +58,8 @@ impl<T: Real> Rule<T> {
     }
 
     /// Moves `x` from the start to the end. The tolerance is on ‖g‖, relative to `reference` or else to the first ‖g‖.
-    /// With a `history` of (x before each step, v of each step), `[max_steps, len]` each, it keeps these for the adjoint.
+    /// With a `history` of (x before each step, v of each step), `[max_steps, len]` each, it keeps these for the
+    /// adjoint.
     pub(crate) fn run(
         &self,
         energy: &mut impl Slope<T>,

@@ -1,18 +1,18 @@
 //! Conjugate gradients in the space of projections, for shared maps whose slots meet in cliques.
 //!
-//! Soft: A z = ρ w with A = γ Gᵀ M G + ρ, started at z = w. Hard: A x = L w with A = L + ε, started at 0, and z = w − x.
-//! Both are the same recursions: the first residual of z is −γ Gᵀ M G w (hard: γ = 1, ρ = ε), so every residual is Gᵀr,
-//! every direction Gᵀp, and z = w + Gᵀξ, with r, p, ξ in the space of projections, where a step costs one product with
-//! C = G Gᵀ instead of two with G. With e = C p and s = C r:
+//! Soft: A z = ρ w with A = γ Gᵀ M G + ρ, started at z = w. Hard: A x = L w with A = L + ε, started at 0, and
+//! z = w − x. Both are the same recursions: the first residual of z is −γ Gᵀ M G w (hard: γ = 1, ρ = ε), so every residual is
+//! Gᵀr, every direction Gᵀp, and z = w + Gᵀξ, with r, p, ξ in the space of projections, where a step costs one product
+//! with C = G Gᵀ instead of two with G. With e = C p and s = C r:
 //!
 //! ```text
 //! y = G w      r = −γ M y      ξ from the steps of CG with k = γ M e + ρ p      g = Gᵀξ      z = w + g
 //! ```
 //!
-//! The steps and their adjoint are those of [`krylov`](super::krylov), with B = ρ and M there γ M here. c is the squared
-//! residual of the states, so a tolerance means what it means for [`Cg`](super::Cg). Inner products run over the agents of
-//! a sample; the products over all samples of a batch at once. Around the adjoint of the steps, with f = G d_z the gradient
-//! of ξ and ε the guard:
+//! The steps and their adjoint are those of [`krylov`](super::krylov), with B = ρ and M there γ M here. c is the
+//! squared residual of the states, so a tolerance means what it means for [`Cg`](super::Cg). Inner products run over
+//! the agents of a sample; the products over all samples of a batch at once. Around the adjoint of the steps, with
+//! f = G d_z the gradient of ξ and ε the guard:
 //!
 //! ```text
 //! d_ρ += d_k·p      d_γ += d_k·M e = (d_k·k − ρ d_k·p)/γ,  d_k·k = d_δ (δ − ε) − a d_r·k

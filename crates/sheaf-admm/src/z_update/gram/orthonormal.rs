@@ -1,7 +1,7 @@
 //! The closed form for shared maps with orthonormal rows whose slots meet in cliques.
 //!
-//! With C = G Gᵀ = I, L = Gᵀ M G is a sum of projections, c times one for a clique of c slots, and both problems are solved
-//! exactly:
+//! With C = G Gᵀ = I, L = Gᵀ M G is a sum of projections, c times one for a clique of c slots, and both problems are
+//! solved exactly:
 //!
 //! ```text
 //! y = G w      ξ = −β M y      z = w + Gᵀξ      β = γ/(ρ + c γ), hard: 1/c
