@@ -1,9 +1,9 @@
 //! Conjugate gradients in the space of projections, for shared maps whose slots meet in cliques.
 //!
 //! Soft: A z = ρ w with A = γ Gᵀ M G + ρ, started at z = w. Hard: A x = L w with A = L + ε, started at 0, and
-//! z = w − x. Both are the same recursions: the first residual of z is −γ Gᵀ M G w (hard: γ = 1, ρ = ε), so every residual
-//! is Gᵀr, every direction Gᵀp, and z = w + Gᵀξ, with r, p, ξ in the space of projections, where a step costs one
-//! product with C = G Gᵀ instead of two with G. With e = C p and s = C r:
+//! z = w − x. Both are the same recursions: the first residual of z is −γ Gᵀ M G w (hard: γ = 1, ρ = ε), so every
+//! residual is Gᵀr, every direction Gᵀp, and z = w + Gᵀξ, with r, p, ξ in the space of projections, where a step costs
+//! one product with C = G Gᵀ instead of two with G. With e = C p and s = C r:
 //!
 //! ```text
 //! y = G w      r = −γ M y      ξ from the steps of CG with k = γ M e + ρ p      g = Gᵀξ      z = w + g
