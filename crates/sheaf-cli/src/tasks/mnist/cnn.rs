@@ -82,7 +82,7 @@ impl Task for MnistCnn {
         Err(no_agents("--task"))
     }
 
-    /// Evaluates the network, which has no agents and no iterations.
+    /// Measures the network, which has no agents and no iterations.
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
         if let BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse = kind {
             return Err(
