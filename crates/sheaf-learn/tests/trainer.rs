@@ -29,7 +29,7 @@ impl Drop for Dir {
     }
 }
 
-/// ½ ‖p − target‖² with a noisy target per batch; records its batches; chosen batches give NaN.
+/// ½ ‖p − target‖² with a noisy target per batch; records its batches; chosen batches give a non-finite value.
 struct Toy {
     layout: ParamLayout,
     seen: Vec<u64>,

@@ -13,8 +13,8 @@ use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// Keys that a resumed run may change: they control when to save and how to handle non-finite losses or gradients, and
-/// do not affect the trained parameters.
+/// Keys that a resumed run may change: they control when to save and how to handle non-finite losses or gradients.
+/// They do not change a run without non-finite values.
 pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.checkpoint_every",
     "train.checkpoint_minutes",
@@ -23,7 +23,7 @@ pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.on_nan",
 ];
 
-/// The variant of that name.
+/// The choice of that name.
 pub fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
     choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();

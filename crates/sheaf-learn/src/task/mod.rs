@@ -41,7 +41,7 @@ pub struct NoKeys {}
 pub struct Board<L> {
     /// The graph of the agents and their stalks.
     pub sheaf: Sheaf,
-    /// The views of the agents.
+    /// The geometry of the agents' views.
     pub layout: L,
 }
 
@@ -79,7 +79,7 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     type Encoder: Encoder;
     /// The decoder.
     type Decoder: Decoder;
-    /// The views of the agents.
+    /// The geometry of the agents' views.
     type Layout: Clone + Debug + Send + Sync;
     /// Some samples of one size.
     type Set: Clone + Debug + Default + Send + Sync;
