@@ -186,8 +186,9 @@ fn header_text(start: &[u8]) -> Option<(&[u8], usize)> {
     Some((start.get(at..at.checked_add(length)?)?, at + length))
 }
 
-/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries, overflows
-/// the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow its 64 bits.
+/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries,
+/// overflows the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow
+/// its 64 bits.
 fn is_flat(text: &[u8]) -> bool {
     let count = |is: fn(&u8) -> bool| text.iter().filter(|b| is(b)).count();
     let known = |b: &u8| b.is_ascii_alphanumeric() || b"'\"{}(),:_|<>= \n".contains(b);

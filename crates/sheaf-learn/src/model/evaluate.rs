@@ -75,8 +75,7 @@ pub struct Solved<A> {
     pub first_right: Option<usize>,
 }
 
-/// Solves all samples. The answers do not depend on the number of threads. `progress` receives the number of solved
-/// samples.
+/// Solves all samples. The answers do not depend on the number of threads. `progress` receives the number solved.
 pub fn solve_all<T: Real, E: Encoder, D: Decoder, R: Reader>(
     model: &Model<E, D>,
     params: &[T],

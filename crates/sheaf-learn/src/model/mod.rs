@@ -177,12 +177,12 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         positive(params, &self.rho, self.section.rho_init, self.section.rho_learned)
     }
 
-    /// The strength of the tether, likewise; 1 at the start.
+    /// The strength of the tether and its derivative, in the same way; 1 at the start.
     fn beta<T: Real>(&self, params: &[T]) -> (T, T) {
         positive(params, &self.beta, 1.0, true)
     }
 
-    /// The step size of descent, likewise.
+    /// The step size of descent and its derivative, in the same way.
     fn eta<T: Real>(&self, params: &[T]) -> (T, T) {
         positive(params, &self.eta, self.section.eta_init, true)
     }

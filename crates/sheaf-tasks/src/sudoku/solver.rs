@@ -2,7 +2,7 @@
 //!
 //! Every unit keeps the set of its missing digits, so the candidates of a cell are the intersection of three sets.
 //! Cells with one candidate are filled first, then digits with one place in a unit; when both are exhausted the search
-//! branches on a cell with the fewest candidates. A typical published puzzle takes one to three microseconds.
+//! branches on a cell with the fewest candidates. A typical puzzle takes one to three microseconds.
 
 use super::{CELLS, Grid, UNIT_CELLS, units};
 
