@@ -72,7 +72,7 @@ pub fn only(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The golden tests, where their absence is a failure.
+/// The golden tests; missing goldens are a failure where they are expected.
 pub fn goldens() -> Result<()> {
     match golden_tests()? {
         Outcome::Done => Ok(()),
@@ -126,7 +126,7 @@ fn test() -> Result<Outcome> {
 }
 
 fn simd_off() -> Result<Outcome> {
-    // The whole workspace, because cargo would build the dependencies anew, with fewer features, for one package.
+    // The whole workspace, because for one package cargo would rebuild the dependencies with fewer features.
     check(cargo(&["test", "--workspace", "--tests"]).env("SHEAF_SIMD", "off"))?;
     Ok(Outcome::Done)
 }
@@ -142,15 +142,15 @@ fn golden_tests() -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Where the goldens are, or `None` in a clone that cannot have them. A place that should hold them and does not
-/// is an error: otherwise a wrong path would look like success.
+/// The directory of the goldens, or `None` in a clone that cannot have them. If the directory should exist and does
+/// not, that is an error: otherwise a wrong path would look like success.
 fn goldens_directory() -> Result<Option<PathBuf>> {
     if let Some(directory) = std::env::var_os("SHEAF_GOLDENS") {
         let directory = PathBuf::from(directory);
         if !directory.is_dir() {
             bail!("SHEAF_GOLDENS names {}, which is no directory", directory.display());
         }
-        // Tests run in their own package's directory, where a relative path would lead elsewhere.
+        // Tests run in their own package's directory, where a relative path would resolve differently.
         return Ok(Some(directory.canonicalize()?));
     }
     let shared = root().join("../shared");
@@ -164,7 +164,7 @@ fn goldens_directory() -> Result<Option<PathBuf>> {
     Ok(Some(directory.canonicalize()?))
 }
 
-/// The packages with golden tests, as cargo wants the feature named.
+/// The features of the packages with golden tests, as cargo expects them.
 fn golden_features() -> String {
     files::GOLDEN_PACKAGES.map(|package| format!("{package}/goldens")).join(",")
 }

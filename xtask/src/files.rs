@@ -1,5 +1,5 @@
-//! What can be said about the tree by reading it: no long files, unsafe code and golden tests only where they
-//! belong, no package registry named.
+//! Checks of the source tree: no long files, unsafe code and golden tests only in their designated places, no package
+//! registry named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::root;
 
-/// A source file longer than this is two files.
+/// Maximum length of a source file in lines.
 const MAX_LINES: usize = 400;
 
-/// Where unsafe code may stand: the kernels, and the allocator that counts.
+/// Where unsafe code is allowed: the kernels and the counting allocator.
 const UNSAFE_PLACES: &[&str] = &["crates/sheaf-kernels/src/", "crates/testkit/src/counting_alloc.rs"];
 
 /// The packages that have golden tests and declare the feature for them.
@@ -30,7 +30,7 @@ pub fn check_all() -> Result<()> {
     report(problems, files.len())
 }
 
-/// Only the places of unsafe code.
+/// Checks only the places of unsafe code.
 pub fn check_unsafe_code() -> Result<()> {
     let files = read_tree()?;
     let problems = files.iter().flat_map(|(path, text)| misplaced_unsafe_code(path, text)).collect();
@@ -55,7 +55,7 @@ fn read_tree() -> Result<Vec<(String, String)>> {
     for path in paths {
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let relative = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-        // What is not UTF-8 is an array or an image, and no text to check.
+        // A file that is not UTF-8 is an array or an image and is not checked.
         if let Ok(text) = String::from_utf8(bytes) {
             files.push((relative, text));
         }
@@ -69,7 +69,7 @@ fn walk(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         if entry.file_type()?.is_dir() {
-            // Built, generated or foreign: git ignores these too.
+            // Built, generated or foreign: also ignored by git.
             if ![".git", "target", "runs", ".venv", "__pycache__"].iter().any(|skip| name == *skip) {
                 walk(&entry.path(), paths)?;
             }
@@ -94,7 +94,7 @@ fn misplaced_unsafe_code(path: &str, text: &str) -> Vec<String> {
     numbered.map(|(i, _)| format!("{path}:{}: unsafe code outside {UNSAFE_PLACES:?}", i + 1)).collect()
 }
 
-/// True when the keyword stands in this line as code: a word of its own, outside a comment, before a block or item.
+/// True if the keyword is code in this line: a separate word, outside a comment, before a block or item.
 fn opens_unsafe_code(line: &str) -> bool {
     let keyword = "unsafe";
     let code = line.split("//").next().unwrap_or("");
@@ -107,9 +107,9 @@ fn opens_unsafe_code(line: &str) -> bool {
     })
 }
 
-/// Golden tests must be targets called `golden…`, because those are the ones the `goldens` stage runs.
+/// Golden tests must be targets called `golden…`, because the `goldens` stage runs only those.
 fn misplaced_goldens(path: &str, text: &str) -> Option<String> {
-    // In pieces, so that this file passes its own check.
+    // Split, so that this file passes its own check.
     let marks = [["Golden", "::open("], ["SHEAF_", "GOLDENS"], ["feature = ", "\"goldens\""]];
     let reads = path.ends_with(".rs") && marks.iter().any(|mark| text.contains(&mark.concat()));
     let target = GOLDEN_PACKAGES.iter().any(|p| path.starts_with(&format!("crates/{p}/tests/golden")));
@@ -118,7 +118,7 @@ fn misplaced_goldens(path: &str, text: &str) -> Option<String> {
         .then(|| format!("{path}: reads goldens, but is no tests/golden….rs of {GOLDEN_PACKAGES:?}"))
 }
 
-/// Fails when a package that should have golden tests has none.
+/// Fails if a package that should have golden tests has none.
 pub fn check_golden_targets() -> Result<()> {
     let files = read_tree()?;
     for package in GOLDEN_PACKAGES {
@@ -130,12 +130,12 @@ pub fn check_golden_targets() -> Result<()> {
     Ok(())
 }
 
-/// Where packages come from is a matter of the reader's configuration. Cargo writes the lock file itself.
+/// Package sources belong in the user's configuration. Cargo writes the lock file itself.
 fn registry_hosts(path: &str, text: &str) -> Vec<String> {
     if path == "Cargo.lock" {
         return Vec::new();
     }
-    // In pieces, so that this file passes its own check.
+    // Split, so that this file passes its own check.
     let hosts =
         [["crates", "io"], ["pypi", "org"], ["pythonhosted", "org"], ["npmjs", "org"], ["npmjs", "com"]];
     let found = hosts.map(|host| host.join(".")).into_iter().filter(|host| text.contains(host.as_str()));

@@ -1,4 +1,4 @@
-//! The fixtures of the library's tests, made by `tools/reference` in a Python environment of their own.
+//! The fixtures of the library's tests, made by `tools/reference` in its own Python environment.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Dependencies that nothing uses, found by `cargo machete`.
+//! Unused dependencies, found by `cargo machete`.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use anyhow::{Result, bail};
 
 use crate::run::{cargo, check, in_ci, root};
 
-/// What a person has to do where this tool cannot install it.
+/// The message if the tool is missing and cannot be installed.
 pub const MISSING: &str =
     "cargo-machete is missing and could not be installed: `cargo install cargo-machete --locked`";
 
-/// Fails when a package declares a dependency it does not use. Installs the tool below the target directory where it
-/// is missing. False when that is not possible either; with CI=true that is an error.
+/// Fails if a package declares an unused dependency. Installs the tool in the target directory if it is missing.
+/// Returns false if that is not possible; with CI=true that is an error.
 pub fn run() -> Result<bool> {
     if !is_there() {
         eprintln!("cargo-machete is missing; installing it in {}", tools().display());
@@ -40,26 +40,26 @@ fn is_there() -> bool {
     version.status().is_ok_and(|status| status.success())
 }
 
-/// `cargo machete`, from wherever it is installed.
+/// `cargo machete`, wherever it is installed.
 fn machete(arguments: &[&str]) -> Command {
     let mut command = cargo(&["machete"]);
     command.args(arguments).env("PATH", path_with(tools().join("bin")));
-    // Set below `cargo run`, and taken by the tool as a sign that cargo did not start it.
+    // Set by `cargo run`; the tool takes it as a sign that cargo did not start it.
     command.env_remove("CARGO_PKG_NAME");
     command
 }
 
-/// Where this tool installs: nothing outside the build directory changes.
+/// The installation directory: nothing outside the build directory changes.
 fn tools() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(target).join("tools")
 }
 
-/// The search path with one more directory at its end.
+/// The search path with one directory appended.
 fn path_with(directory: PathBuf) -> OsString {
     let before = env::var_os("PATH").unwrap_or_default();
     let all = env::split_paths(&before).chain([directory]);
-    // A directory whose name cannot be part of a path is left out.
+    // A directory whose name cannot be part of a search path is omitted.
     env::join_paths(all).unwrap_or(before)
 }
 

@@ -1,7 +1,7 @@
-//! The README's commands, run as they stand there.
+//! Runs the commands of the README.
 //!
-//! A fenced block whose info string is `sh ci` is a promise: every line of it that is neither empty nor a comment
-//! runs in the root of the repository and must succeed. Blocks marked `sh` alone are shown only.
+//! A fenced block with the info string `sh ci` is checked: every line that is neither empty nor a comment runs in the
+//! root of the repository and must succeed. Blocks marked `sh` alone are not run.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ pub fn run_commands() -> Result<()> {
     Ok(())
 }
 
-/// The lines to run; a line that ends in a backslash goes on in the next.
+/// The lines to run; a line that ends in a backslash continues on the next.
 fn checked_commands(text: &str) -> Result<Vec<String>> {
     let mut commands = Vec::new();
     let mut inside: Option<bool> = None; // in a fenced block? a checked one?

@@ -13,12 +13,12 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// True where CI says so in the usual way.
+/// True in CI, by the usual environment variable.
 pub fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true" || value == "1")
 }
 
-/// A command that starts in the root, with the settings every cargo below it should see.
+/// A command that starts in the root, with the settings for every cargo process below it.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root());
@@ -27,20 +27,20 @@ pub fn command(program: &str) -> Command {
         command.env("CARGO_TERM_COLOR", color);
     }
     if in_ci() {
-        // A fresh checkout is built once: incremental files would only cost time and disk.
+        // A fresh checkout is built once: incremental files would only cost time and disk space.
         command.env("CARGO_INCREMENTAL", "0");
     }
     command
 }
 
-/// The cargo that runs us, so that a chosen toolchain stays chosen.
+/// The cargo that runs this tool, so that a selected toolchain is kept.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// Shows the command, runs it, and fails when it does.
+/// Prints the command, runs it, and fails if it fails.
 pub fn check(command: &mut Command) -> Result<()> {
     let shown = show(command);
     eprintln!("$ {shown}");
@@ -51,7 +51,7 @@ pub fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The command as one would type it, with the variables that change what it checks.
+/// The command as typed in a shell, with the variables that change what it checks.
 fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let ours = |name: &OsStr| {

@@ -1,7 +1,7 @@
-//! What can be typed, and the one step from there to jobs that make sense.
+//! The command-line arguments, and the single step that turns them into valid jobs.
 //!
-//! The structs here are raw: every word and number as given. [`Cli::check`] turns them into [`Job`]s or says what is
-//! wrong before anything is done.
+//! The structs here are raw: they hold every argument as given. [`Cli::check`] turns them into [`Job`]s, or reports
+//! what is wrong before anything runs.
 
 use std::path::PathBuf;
 
@@ -297,7 +297,7 @@ pub struct BenchArgs {
     pub seconds: f64,
 }
 
-/// A count of which there must be some.
+/// A count of at least one.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("expected 1 or more".into()),
@@ -307,7 +307,7 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
 }
 
 impl Cli {
-    /// The job, if there is one to do; errors are mistakes of what was typed.
+    /// The job, if there is one to run; errors are usage errors.
     pub fn check(self) -> Result<Option<Box<dyn Job>>> {
         let json = self.json;
         Ok(Some(match self.command {

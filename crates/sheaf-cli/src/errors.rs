@@ -1,25 +1,25 @@
-//! How the tool ends, and how it says what went wrong: `error:` what and where, then `hint:` what to do.
+//! Exit codes and error messages: `error:` what and where, then `hint:` what to do.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use sheaf_admm::Error;
 
-/// How the tool ends.
+/// How the tool exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked.
+    /// Success.
     Success,
-    /// It could not.
+    /// The job failed.
     Failure,
-    /// It did not understand what was asked, and did nothing.
+    /// The arguments are invalid; nothing was done.
     Usage,
-    /// It was interrupted, after it had saved its work.
+    /// The job was interrupted after saving its progress.
     Interrupted,
 }
 
 impl Exit {
-    /// The number the shell sees.
+    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -39,12 +39,12 @@ impl From<Exit> for ExitCode {
 /// Writes an error to standard error.
 pub fn tell(error: &Error, exit: Exit) -> ExitCode {
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // Nobody may be listening; the exit code tells as well.
+    // Standard error may be closed; the exit code still reports the failure.
     let _ = write!(std::io::stderr(), "{}", text(error, coloured));
     exit.into()
 }
 
-/// An error as lines.
+/// An error as lines of text.
 pub fn text(error: &Error, coloured: bool) -> String {
     let (red, cyan, plain) = if coloured { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
     let what = format!("{}: expected {}, got {}", error.place(), error.expected(), error.got());

@@ -1,9 +1,9 @@
-//! What the `sheaf` tool is made of: raw arguments become checked jobs in one step, a job runs and gives a report.
+//! The parts of the `sheaf` tool: raw arguments become checked jobs in one step; a job runs and returns a report.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`args`] | what can be typed |
-//! | [`commands`] | what each command does, whatever the task |
+//! | [`args`] | the command-line arguments |
+//! | [`commands`] | what each command does, independent of the task |
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
 //! | [`draw`] | pictures |

@@ -1,4 +1,4 @@
-//! Progress on standard error, for what takes longer than two seconds; shorter work is not worth a bar.
+//! Progress on standard error, for work that takes longer than two seconds.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// A bar that appears when the work turns out to be long.
+/// A progress bar that appears once the work has taken long enough.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
@@ -25,15 +25,15 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar for `len` pieces of work called `what`.
+    /// A bar for `len` units of work called `what`.
     pub fn new(what: &'static str, len: u64) -> Self {
         Self::styled(what, len, "{prefix} {bar:32} {human_pos}/{human_len} {msg} {eta} left")
     }
 
-    /// The same with a template of its own.
+    /// The same with its own template.
     pub fn styled(what: &'static str, len: u64, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden());
-        // The templates are constants; one that does not parse leaves the plain style.
+        // The templates are constants; if one does not parse, the plain style is used.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸ "));
         }
@@ -41,13 +41,13 @@ impl Bar {
         Self { bar, start: Instant::now(), shown: AtomicBool::new(false) }
     }
 
-    /// So many pieces more are done.
+    /// Advances by this many units.
     pub fn add(&self, pieces: usize) {
         self.bar.inc(pieces as u64);
         self.show_if_long();
     }
 
-    /// So many pieces are done in all.
+    /// Sets the number of completed units.
     pub fn set(&self, pieces: u64, message: impl FnOnce() -> String) {
         self.show_if_long();
         if self.is_shown() {
@@ -56,17 +56,17 @@ impl Bar {
         self.bar.set_position(pieces);
     }
 
-    /// A line that stays, above the bar.
+    /// Prints a line that stays above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| say(line));
     }
 
-    /// Whether it can be seen.
+    /// Whether the bar is visible.
     pub fn is_shown(&self) -> bool {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// Removes it.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -85,7 +85,7 @@ impl Drop for Bar {
     }
 }
 
-/// Runs work on `len` samples under a bar, and tells how many seconds it took. The work says how many are done.
+/// Runs work on `len` samples under a bar and returns the seconds it took. The work reports how many samples are done.
 pub fn timed<T>(
     what: &'static str,
     len: usize,
@@ -96,7 +96,7 @@ pub fn timed<T>(
     Ok((result, start.elapsed().as_secs_f64()))
 }
 
-/// A spinner for work that cannot be counted; it too appears only when the work turns out to be long.
+/// A spinner for work that cannot be counted; it also appears only once the work has taken long enough.
 #[derive(Debug)]
 pub struct Waiting {
     bar: ProgressBar,
@@ -104,7 +104,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for `what`, until it is dropped.
+    /// Shows `what` until it is dropped.
     pub fn new(what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{prefix} {spinner} {elapsed}") {
@@ -114,7 +114,7 @@ impl Waiting {
         let (done, over) = channel::<()>();
         let later = bar.clone();
         std::thread::spawn(move || {
-            // The other end is dropped when the work is over.
+            // The other end is dropped when the work ends.
             if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
                 && std::io::stderr().is_terminal()
             {

@@ -1,7 +1,7 @@
 //! Results: lines for people, or one JSON object for programs, on standard output.
 //!
-//! A report is a list of entries. An entry has a key for JSON, a label for people, or both; so the two never tell
-//! different things. Keys are documented in `docs/cli.md` and stay.
+//! A report is a list of entries. An entry has a key for JSON, a label for people, or both, so the two outputs never
+//! disagree. Keys are documented in `docs/cli.md` and are stable.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::train::file::io_error;
 
-/// What a command found out.
+/// The results of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     above: String,
@@ -30,12 +30,12 @@ struct Entry {
 }
 
 impl Report {
-    /// Nothing yet.
+    /// An empty report.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds text for people only, such as a drawing or a table; it stands before the entries.
+    /// Adds text for people only, such as a drawing or a table; it is printed before the entries.
     pub fn above(&mut self, text: impl AsRef<str>) -> &mut Self {
         self.above.push_str(text.as_ref());
         self
@@ -58,12 +58,12 @@ impl Report {
         self.add(key, "", value, "")
     }
 
-    /// Adds a line for people only; an empty label continues the line before.
+    /// Adds a line for people only; an empty label continues the previous line.
     pub fn line(&mut self, label: &'static str, text: impl Into<String>) -> &mut Self {
         self.add("", label, Value::Null, text)
     }
 
-    /// Adds how fast it went and how much memory it took at most.
+    /// Adds the speed and the peak memory.
     pub fn pace(&mut self, samples: usize, seconds: f64) -> &mut Self {
         let rate = samples as f64 / seconds.max(1e-9);
         self.value("seconds", rounded(seconds, 6));
@@ -71,7 +71,7 @@ impl Report {
         self.memory()
     }
 
-    /// Adds how much memory it took at most.
+    /// Adds the peak memory.
     pub fn memory(&mut self) -> &mut Self {
         let peak = peak_rss_mb();
         let text = peak.map_or("unknown".into(), |mb| format!("{mb:.0} MB at most"));
@@ -84,12 +84,12 @@ impl Report {
         self.add("out", "written", path.clone(), path)
     }
 
-    /// Adds whether the answer is right.
+    /// Adds whether the answer is correct.
     pub fn solved(&mut self, solved: bool) -> &mut Self {
         self.add("solved", "solved", solved, if solved { "yes" } else { "no" })
     }
 
-    /// Adds how many of `samples` answers are right and how many are valid: counts and rates.
+    /// Adds how many of `samples` answers are correct and how many are valid: counts and rates.
     pub fn rates(&mut self, solved: (usize, f64), valid: (usize, f64), samples: usize) -> &mut Self {
         for (key, (n, rate)) in [("solved", solved), ("valid", valid)] {
             self.add(key, key, rounded(rate, 6), percent(n, samples));
@@ -97,12 +97,12 @@ impl Report {
         self.value("accuracy", rounded(solved.1, 6))
     }
 
-    /// Adds the share of cells that are right.
+    /// Adds the share of correct cells.
     pub fn cells(&mut self, key: &'static str, label: &'static str, rate: f64) -> &mut Self {
         self.add(key, label, rounded(rate, 6), format!("{:.3} % right", 100.0 * rate))
     }
 
-    /// Adds how many iterations ran on average, in at most `rounds` rounds.
+    /// Adds the mean number of iterations, in at most `rounds` rounds.
     pub fn iterations(&mut self, mean: f64, options: &SolveOptions, rounds: usize) -> &mut Self {
         let most = options.iterations;
         let text = match (options.settling.is_some(), options.tolerance.is_some()) {
@@ -111,7 +111,7 @@ impl Report {
             _ if rounds > 1 => format!("{mean:.1} on average, {most} a round"),
             _ => most.to_string(),
         };
-        // A number that is the same for all samples is a whole one.
+        // A number that is equal for all samples is an integer.
         let value = if mean == most as f64 { most.into() } else { rounded(mean, 3) };
         self.add("iterations", "iterations", value, text)
     }
@@ -135,7 +135,7 @@ impl Report {
             .map_err(|e| Error::new(ErrorKind::Malformed, "results", "values that fit in JSON", e))
     }
 
-    /// Prints it as one or the other.
+    /// Prints the report in one form or the other.
     pub fn print(&self, json: bool) -> Result<()> {
         print(&if json { self.json()? } else { self.text() })
     }
@@ -151,7 +151,7 @@ impl Serialize for Report {
     }
 }
 
-/// Writes to standard output. A reader that has gone away, as in `sheaf … | head`, has seen what it wanted.
+/// Writes to standard output. A closed pipe, as in `sheaf … | head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -161,7 +161,7 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// The most memory this process has held, in megabytes (10⁶ bytes); unknown where the system does not tell.
+/// Peak memory of this process in megabytes (10⁶ bytes); `None` where the system does not report it.
 pub fn peak_rss_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -169,18 +169,18 @@ pub fn peak_rss_mb() -> Option<f64> {
     Some(kibibytes * 1024.0 / 1e6)
 }
 
-/// Lets the peak start anew from what is held now; does nothing where the system does not allow it.
+/// Resets the peak to the current usage; does nothing where the system does not allow it.
 pub fn reset_peak_rss() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// A number with so many decimals; not a number at all becomes null.
+/// A number with this many decimals; NaN and infinities become null.
 pub fn rounded(value: f64, decimals: i32) -> Value {
     let scale = 10f64.powi(decimals);
     Value::from((value * scale).round() / scale)
 }
 
-/// A number with three significant digits, or all of them before the point.
+/// A number with three significant digits, or with all digits before the decimal point.
 pub fn significant(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     grouped(&format!("{value:.*}", (2 - magnitude).clamp(0, 9) as usize))
@@ -203,12 +203,12 @@ fn grouped(digits: &str) -> String {
     out + rest
 }
 
-/// A part of a whole in percent.
+/// A fraction in percent.
 pub fn percent(part: usize, whole: usize) -> String {
     format!("{:.2} % ({} of {})", 100.0 * part as f64 / whole as f64, count(part), count(whole))
 }
 
-/// A span of time in the two units that matter.
+/// A duration in its two largest units.
 pub fn duration(seconds: f64) -> String {
     let s = seconds.round() as u64;
     match s {
@@ -220,7 +220,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A curve in one line of at most `columns` characters, on a logarithmic scale of three decades below its largest.
+/// A curve as one line of at most `columns` characters, on a logarithmic scale of three decades below its maximum.
 pub fn sparkline(values: &[f32], columns: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let largest = values.iter().copied().filter(|v| v.is_finite()).fold(f32::MIN_POSITIVE, f32::max);

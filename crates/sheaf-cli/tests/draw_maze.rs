@@ -1,4 +1,4 @@
-//! Pictures of mazes: what is drawn is what the arrays say.
+//! Pictures of mazes show what is in the arrays.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use sheaf_tasks::maze::image::from_pixels;
 use sheaf_tasks::maze::text;
 use sheaf_tasks::maze::{PATH, WALL};
 
-/// A maze with a loop, whose prediction misses one cell, adds one and hesitates at two.
+/// A maze with a loop; its prediction misses one cell, adds one and is uncertain at two.
 const TEXT: &str = "#######\n#S    #\n# ### #\n# #G  #\n# ### #\n#     #\n#######";
 
 struct Example {
@@ -42,7 +42,7 @@ impl Example {
     }
 }
 
-/// Drawn mazes with the right path.
+/// Generated mazes with the correct path.
 fn solved(height: usize, width: usize) -> (MazeSet, Vec<f32>) {
     let set = generate(&MazeShape::new(height, width, height).unwrap(), 5, 1).unwrap();
     let probability = set.labels.iter().map(|&t| if t == PATH { 0.97 } else { 0.01 }).collect();
@@ -92,7 +92,7 @@ fn colours_need_a_terminal_and_no_objection() {
     assert_eq!(Style::choose(73, true, false, "24bit", 80), Half(Depth::True));
 }
 
-/// Text without the codes that change colours.
+/// Text without colour codes.
 fn visible(text: &str) -> String {
     let mut out = String::new();
     let mut parts = text.split('\x1b');

@@ -1,4 +1,4 @@
-//! Pictures of votes: what is drawn is what the agents say.
+//! Pictures of votes show the agents' votes.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use sheaf_cli::draw::votes::{self, Frame, Scene, class_character, class_colour};
 use sheaf_cli::draw::{palette, png};
 use sheaf_learn::model::ViewGrid;
 
-/// Four agents on 7 × 7 pixels, the last row and column of which nobody sees.
+/// Four agents on 7 × 7 pixels; no agent sees the last row and column.
 fn grid() -> ViewGrid {
     ViewGrid::new(7, 7, 3, 3).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Results as people and programs read them.
+//! Reports as text and as JSON.
 
 use serde_json::Value;
 use sheaf_cli::report::{Report, count, duration, percent, rounded, significant, sparkline};

@@ -1,10 +1,10 @@
-//! How restriction maps start. A map is `[rows, cols]`, as many rows as the slice holds.
+//! Initial values of restriction maps. A map is `[rows, cols]`; the slice determines the number of rows.
 
 use crate::rng::Stream;
 use sheaf_admm::Real;
 
-/// Rows orthonormal (columns, where there are more rows than columns): Gram–Schmidt on a normal matrix, twice for
-/// accuracy. Numbers beyond the last whole row become 0.
+/// Orthonormal rows (columns, if there are more rows than columns): Gram–Schmidt on a normal matrix, twice for
+/// accuracy. Entries after the last whole row become 0.
 pub fn orthonormal<T: Real>(map: &mut [T], cols: usize, stream: &mut Stream) {
     let rows = map.len().checked_div(cols).unwrap_or(0);
     let (count, len) = (rows.min(cols), rows.max(cols));
@@ -47,7 +47,7 @@ pub fn glorot<T: Real>(map: &mut [T], cols: usize, stream: &mut Stream) {
     map.iter_mut().for_each(|f| *f = T::from_f64((2.0 * stream.uniform() - 1.0) * limit));
 }
 
-/// The identity on block `block` of the stalk (columns `block·rows …`) plus normal noise of that deviation.
+/// The identity on block `block` of the stalk (columns `block·rows …`) plus normal noise of the given deviation.
 pub fn soft_slice<T: Real>(map: &mut [T], cols: usize, block: usize, noise: f64, stream: &mut Stream) {
     let rows = map.len().checked_div(cols).unwrap_or(0);
     for (k, f) in map.iter_mut().enumerate() {

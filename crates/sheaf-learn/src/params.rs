@@ -1,4 +1,4 @@
-//! All learned numbers in one flat vector with named ranges. Gradients, optimiser moments and the running average
+//! All learned parameters in one flat vector with named ranges. Gradients, optimiser moments and the running average
 //! share the layout, so an optimiser step is one loop and a checkpoint is one list of names.
 
 use std::ops::Range;
@@ -12,16 +12,16 @@ pub struct ParamEntry {
     pub name: String,
     /// Its shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Where it lies in the flat vector.
+    /// Its range in the flat vector.
     pub range: Range<usize>,
 }
 
-/// Names, shapes and places of all parameters.
+/// Names, shapes and ranges of all parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamLayout {
     entries: Vec<ParamEntry>,
     len: usize,
-    /// The first declaration that cannot stand.
+    /// The first invalid declaration.
     mistake: Option<Mistake>,
 }
 
@@ -37,8 +37,8 @@ impl ParamLayout {
         Self::default()
     }
 
-    /// Appends a tensor and returns its range. Names must be unique and sizes must add up to what an address can
-    /// reach; a layer declares several tensors at once, so [`check`](Self::check) reports a mistake afterwards.
+    /// Appends a tensor and returns its range. Names must be unique and the total size must fit the address space. A
+    /// layer declares several tensors at once, so [`check`](Self::check) reports a mistake afterwards.
     pub fn add(&mut self, name: impl Into<String>, shape: &[usize]) -> Range<usize> {
         let name = name.into();
         let size = shape.iter().try_fold(1usize, |size, &n| size.checked_mul(n));
@@ -55,8 +55,8 @@ impl ParamLayout {
         range
     }
 
-    /// Returns the first invalid declaration: a name declared twice, a size beyond all memory. Training and
-    /// files ask before they use a layout.
+    /// Returns the first invalid declaration: a duplicate name, or a size that exceeds the address space. Training and
+    /// file I/O call this before they use a layout.
     pub fn check(&self) -> Result<()> {
         match &self.mistake {
             None => Ok(()),
@@ -71,18 +71,18 @@ impl ParamLayout {
         }
     }
 
-    /// Checks that a flat vector has as many numbers as the layout.
+    /// Checks that a flat vector has the length of the layout.
     pub fn check_params<T>(&self, params: &[T]) -> Result<()> {
         self.check()?;
         sheaf_admm::error::check_len("parameters", self.len, params.len())
     }
 
-    /// Total count of numbers.
+    /// Total number of parameters.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True when nothing was added.
+    /// True if nothing was added.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -97,7 +97,7 @@ impl ParamLayout {
         self.entries.iter().find(|e| e.name == name)
     }
 
-    /// The range of that name, or an error that lists what is close.
+    /// The range of that name, or an error that lists similar names.
     pub fn range(&self, name: &str) -> Result<Range<usize>> {
         self.find(name).map(|e| e.range.clone()).ok_or_else(|| {
             Error::new(

@@ -1,5 +1,5 @@
-//! Counter-based randomness: every stream is keyed by (seed, purpose, counters), so that the numbers a sample
-//! sees depend on nothing but its key — not on threads, order or resumption.
+//! Counter-based randomness: every stream is keyed by (seed, purpose, counters), so the random numbers of a sample
+//! depend only on its key, not on threads, order or resumption.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng};
@@ -29,7 +29,7 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform integer in `0..n`, without bias; 0 where there is nothing to choose from.
+    /// Uniform integer in `0..n`, without bias; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         let n = (n as u64).max(1);
         // Reject the top part of the range that would favour small numbers.
@@ -48,7 +48,7 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Standard normal cut at ±`cut` (by rejection; not rescaled). A cut that is not above 0 leaves only 0.
+    /// Standard normal truncated at ±`cut` (by rejection; not rescaled). A cut that is not above 0 gives only 0.
     pub fn truncated_normal(&mut self, cut: f64) -> f64 {
         if cut.is_nan() || cut <= 0.0 {
             return 0.0;

@@ -1,4 +1,4 @@
-//! Checkpoints and weights come back bit for bit, and every way of damaging one is an error that says what to do.
+//! Checkpoints and weights round-trip bit for bit, and every kind of damage gives an error with a hint.
 
 use std::fs;
 use std::path::PathBuf;

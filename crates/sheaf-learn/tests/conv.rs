@@ -1,4 +1,4 @@
-//! Convolution and pooling: against loops that spell out the sums, and their adjoints by finite differences.
+//! Convolution and pooling against explicit loops, and their adjoints against finite differences.
 
 use sheaf_learn::nn::conv::{Conv2d, MaxPool2, average_pool, average_pool_vjp, relu, relu_vjp};
 use sheaf_learn::params::ParamLayout;

@@ -20,7 +20,7 @@ fn of_sample(golden: &Golden, name: &str, sample: usize) -> Vec<f64> {
 }
 
 /// Residuals are small differences of large states and shrink from iteration to iteration, so their error is measured
-/// against the largest of all iterations, as the tolerances are stated.
+/// relative to the largest over all iterations, as the tolerances are stated.
 fn assert_residuals(case: &str, golden: &Golden, name: &str, sample: usize, got: &[f64], iterations: usize) {
     let (all, want) = (golden.f64(name), of_sample(golden, name, sample));
     let largest = all.data.iter().fold(0.0f64, |m, v| m.max(v.abs()));
@@ -107,7 +107,7 @@ fn views<T: Real>() -> Vec<T> {
     cast(&by_sample(&Golden::open("solver_matrix", "inputs").f64("patches")))
 }
 
-/// The solver alone, from the authors' own encoder outputs.
+/// The solver alone, on the authors' encoder outputs.
 fn assert_core<T: Real>(case: &Case) {
     let golden = &case.golden;
     let of = |name: &String| {

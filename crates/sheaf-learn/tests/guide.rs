@@ -1,14 +1,14 @@
-//! The guide to a task of one's own quotes the example as it is.
+//! The guide to writing a task quotes the example verbatim.
 
 use std::fs;
 use std::path::Path;
 
-/// Lines of code without indentation; blank lines and the introduction of the file do not count.
+/// Lines of code without indentation; blank lines and the module documentation do not count.
 fn code_lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//!")).collect()
 }
 
-/// The lines of all blocks of Rust in a Markdown text, in order.
+/// The lines of all Rust blocks in a Markdown text, in order.
 fn quoted_lines(markdown: &str) -> Vec<&str> {
     let blocks = markdown.split("```rust\n").skip(1);
     blocks.flat_map(|block| code_lines(block.split("```").next().unwrap_or_default())).collect()

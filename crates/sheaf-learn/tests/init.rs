@@ -1,4 +1,4 @@
-//! How restriction maps start.
+//! Initial values of restriction maps.
 
 use sheaf_learn::init::{glorot, identity, orthonormal, soft_slice};
 use sheaf_learn::rng::Stream;

@@ -1,4 +1,4 @@
-//! Agents over a picture: where they are, what they see, how their outputs become one picture again.
+//! Agents over a picture: their positions, their views, and the reassembly of their outputs.
 
 use proptest::prelude::*;
 use sheaf_learn::model::ViewGrid;
@@ -50,7 +50,7 @@ fn agents_that_agree_are_reproduced_and_others_averaged() {
     for (height, width, patch, stride) in SHAPES {
         let grid = ViewGrid::new(height, width, patch, stride).unwrap();
         let pixels = grid.view_pixels();
-        // Each agent says the number of the pixel, and its own number.
+        // Each agent outputs the number of the pixel, and its own number.
         let mut outputs = vec![0.0f64; grid.agents() * pixels * 2];
         for agent in 0..grid.agents() {
             for (i, pixel) in grid.view(agent).enumerate() {

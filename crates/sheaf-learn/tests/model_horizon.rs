@@ -1,4 +1,4 @@
-//! How long agents iterate, how far back gradients go, and what outputs are compared with.
+//! Iteration counts, gradient horizons, and losses.
 
 use std::collections::BTreeSet;
 

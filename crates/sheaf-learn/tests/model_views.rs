@@ -1,4 +1,4 @@
-//! Views of samples: each distinct one once, numbered in the order of first sight; memory is kept.
+//! Views of samples: each distinct one once, numbered in order of first occurrence; buffers are kept.
 
 use proptest::prelude::*;
 use sheaf_learn::model::{Samples, Targets, Views};
@@ -10,7 +10,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const AGENTS: usize = 4;
 const LEN: usize = 3;
 
-/// Samples whose views are given.
+/// Samples with given views.
 struct Given(Vec<f32>); // [samples, AGENTS, LEN]
 
 impl Samples for Given {
@@ -39,7 +39,7 @@ proptest! {
     ) {
         let given = Given(pixels.iter().copied().cycle().take(samples * AGENTS * LEN).collect());
         let mut views = Views::default();
-        // The memory of another batch does not matter.
+        // Buffers left by another batch do not matter.
         views.collect(&Given(vec![0.5; AGENTS * LEN]), 0..1, AGENTS, LEN);
         views.collect(&given, 0..samples, AGENTS, LEN);
         let listed: Vec<&[f32]> = views.rows().chunks_exact(LEN).collect();

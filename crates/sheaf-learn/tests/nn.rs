@@ -39,7 +39,8 @@ fn check(
         forward(p, v, &mut out);
         dot(&out, &d_y)
     };
-    // The test kit's measure: a direction along which the loss happens to be flat is judged by the gradient's size.
+    // The test kit's measure: a direction along which the loss is flat by chance is judged relative to the gradient's
+    // norm.
     let point = [p, v].concat();
     let gradient: Vec<f64> = d_p.iter().chain(&d_v).map(|d| d - START).collect();
     assert_gradient(name, &mut |at| loss(&at[..params], &at[params..]), &point, &gradient);
@@ -47,7 +48,7 @@ fn check(
 
 fn layout<L>(declare: impl FnOnce(&mut ParamLayout) -> L) -> (L, usize) {
     let mut layout = ParamLayout::new();
-    // Something before the layer, so that its ranges do not start at 0.
+    // A tensor before the layer, so that its ranges do not start at 0.
     layout.add("before", &[3]);
     let layer = declare(&mut layout);
     (layer, layout.len())
@@ -224,7 +225,7 @@ fn embeddings_pull_gradients_back_to_shared_rows() {
         (len, 0, ids.len() * 3),
         |p, _, y| {
             layer.forward(p, &ids, y);
-            // Adding the same rows once more doubles them.
+            // Adding the same rows again doubles them.
             layer.forward_add(p, &ids, y);
         },
         |_, _, d_y, _, d_p| {

@@ -1,4 +1,4 @@
-//! Layers work in the caller's memory: forward and adjoint ask for none, whatever path their products take.
+//! Layers use the caller's memory: forward and adjoint do not allocate, whichever kernel computes their products.
 
 use sheaf_admm::Real;
 use sheaf_kernels::gemm::may_allocate;
@@ -10,7 +10,7 @@ use sheaf_testkit::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Rows that are few, many, and enough for the products to copy an operand.
+/// Few rows, many rows, and enough rows for the products to copy an operand.
 const ROWS: [usize; 3] = [1, 27, 400];
 
 fn normals<T: Real>(n: usize, seed: u64) -> Vec<T> {
@@ -24,7 +24,7 @@ fn layout<L>(declare: impl FnOnce(&mut ParamLayout) -> L) -> (L, usize) {
     (layer, layout.len())
 }
 
-/// Runs twice; the second time must ask for nothing and do the work.
+/// Runs twice; the second run must not allocate and must do the work.
 fn count<T: Real>(
     name: &str,
     (params, x, y, saved, scratch): (usize, usize, usize, usize, usize),
@@ -39,7 +39,8 @@ fn count<T: Real>(
         forward(&p, &v, &mut out, &mut saved);
         vjp(&p, &v, &saved, &d_y, &mut d_x, &mut d_p, &mut scratch);
     };
-    // The first use of a kernel reads the variable that may lower the instruction set, which allocates, once.
+    // The first use of a kernel reads the environment variable that may lower the instruction set, which allocates
+    // once.
     round();
     let count = allocations(round);
     // The product of CPUs without our kernels may allocate (SHEAF_SIMD=off); nothing else does anywhere.

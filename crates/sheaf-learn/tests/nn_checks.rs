@@ -1,11 +1,11 @@
-//! What `check` lets through, the layer can do: sizes of any kind give a typed error or an answer.
+//! If `check` accepts sizes, the layer runs: any sizes give a typed error or an answer.
 
 use proptest::prelude::*;
 use sheaf_admm::ErrorKind;
 use sheaf_learn::nn::{ConcatDense, Conv2d, Embedding, LayerNorm, Linear, Mixer, Residual, RmsNorm, SwiGlu};
 use sheaf_learn::params::ParamLayout;
 
-/// Lengths of parameters, x, y and saved: right ones for some rows, with each changed in a quarter of the cases.
+/// Lengths of parameters, x, y and saved: correct ones for some rows, each changed in a quarter of the cases.
 type Lens = [usize; 4];
 
 fn bent() -> impl Strategy<Value = [i8; 4]> {
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// Mostly small, sometimes beyond all memory.
+/// Mostly small, sometimes larger than the address space.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![6 => 0usize..4, 1 => Just(usize::MAX), 1 => Just(usize::MAX / 2 + 1), 1 => Just(1 << 33)]
 }
@@ -102,12 +102,12 @@ proptest! {
             mixer.scratch_len(rows),
             conv.map_or(usize::MAX, |conv| conv.columns_len((rows, hidden))),
         ];
-        // A length that wrapped around would fall below one of the sizes it is made of.
+        // A length that wrapped around would fall below one of its factors.
         let sizes = [input, output, hidden, rows];
         if sizes.iter().all(|&size| size > 0) {
             prop_assert!(lens.iter().all(|&len| len >= rows.max(hidden)), "{lens:?}");
         }
-        // Nothing to work on is fine for every size that memory could hold, and for no other.
+        // Empty input is valid for every size that memory can hold, and for no other.
         let empty: [f64; 0] = [];
         let params = if l.check().is_ok() && l.len() < 1000 { vec![0.5; l.len()] } else { Vec::new() };
         if linear.check(&params, &empty, &empty).is_ok() {

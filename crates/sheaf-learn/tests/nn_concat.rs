@@ -1,4 +1,4 @@
-//! The decoder's first layer over distinct views: it is the layer on rows written out, and so are its gradients.
+//! The decoder's first layer over distinct views equals the same layer on expanded rows, and so do its gradients.
 
 use sheaf_learn::nn::{ConcatDense, Linear, RmsNorm};
 use sheaf_learn::params::ParamLayout;
@@ -21,7 +21,7 @@ fn layer() -> (ConcatDense, usize) {
     (ConcatDense::new(&mut layout, "norm", "dense", VIEW, STATE, OUTPUT), layout.len())
 }
 
-/// What the forward pass leaves.
+/// The results of the forward pass.
 struct Pass {
     table: Vec<f64>,
     scaled: Vec<f64>,

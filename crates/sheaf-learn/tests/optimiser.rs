@@ -1,4 +1,4 @@
-//! An update as the trainer makes it asks for no memory.
+//! An update of the trainer does not allocate.
 
 use sheaf_learn::train::{AdamW, Decay, Schedule, clip_global_norm, ema_update};
 use sheaf_testkit::{CountingAllocator, allocations};

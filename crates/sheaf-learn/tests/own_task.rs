@@ -1,4 +1,4 @@
-//! A task of one's own, through the public API alone: numbers as targets, on a graph with and without edges.
+//! A user-defined task through the public API alone: numeric targets, on a graph with and without edges.
 
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Real, Result};
@@ -12,7 +12,7 @@ use sheaf_learn::task::{Board, BoardOf, Experiment, Loaded, ModelOf, NoKeys, Tas
 const SIDE: usize = 3;
 const AGENTS: usize = SIDE * SIDE;
 
-/// Every agent sees two numbers and says their sum and their difference; one agent is asked for the sum alone.
+/// Every agent sees two numbers and outputs their sum and difference; one agent has only the sum as target.
 #[derive(Clone, Debug)]
 struct Sums;
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sheaf_learn::params::ParamLayout;
 
-/// Mostly small numbers, sometimes absurd ones.
+/// Mostly small numbers, sometimes huge ones.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0usize..6, 1 => Just(usize::MAX), 1 => Just(usize::MAX / 16), 1 => Just(1 << 40)]
 }

@@ -1,4 +1,5 @@
-//! Runs on a toy model: resumed runs end in the same bits, lost numbers stop or roll back, mistakes are explained.
+//! Runs on a toy model: resumed runs end bit for bit the same, non-finite losses stop or roll back, mistakes are
+//! explained.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ impl Drop for Dir {
     }
 }
 
-/// ½ ‖p − target‖² with a noisy target per batch; remembers its batches; chosen batches give no number.
+/// ½ ‖p − target‖² with a noisy target per batch; records its batches; chosen batches give a non-finite value.
 struct Toy {
     layout: ParamLayout,
     seen: Vec<u64>,
@@ -102,7 +103,7 @@ fn run<'a>(dir: &'a Dir, options: &'a TrainOptions, resume: bool) -> Run<'a> {
     Run { dir: &dir.0, task: "toy", config: CONFIG, seed: 7, options, resume, may_change, init: None }
 }
 
-/// Raises the stop flag after a step and notes what it hears.
+/// Sets the stop flag after a step and records the events.
 #[derive(Default)]
 struct Listener<'a> {
     stop_at: Option<(u64, &'a AtomicBool)>,
@@ -154,7 +155,7 @@ fn state(dir: &Path, step: u64) -> Checkpoint {
     checkpoint
 }
 
-/// The metrics file without its only value that depends on the clock, as text.
+/// The metrics file as text, without the one value that depends on the clock.
 fn metrics_text(dir: &Path) -> String {
     let text = fs::read_to_string(dir.join("metrics.jsonl")).unwrap();
     let without_seconds = |line: &str| {
@@ -208,7 +209,7 @@ fn a_run_killed_between_checkpoints_repeats_what_was_lost_to_the_same_bits() {
     let (whole, killed, options) = (Dir::new("unkilled"), Dir::new("killed"), options());
     straight(&whole, &options);
     straight(&killed, &options);
-    // As if the power had gone during step 8: the checkpoint of step 6 is the latest, metrics are ahead of it.
+    // Simulates a power cut during step 8: the checkpoint of step 6 is the latest, the metrics are ahead of it.
     for step in [8, 10] {
         fs::remove_file(RunDir::resume(&killed.0).unwrap().0.checkpoint(step)).unwrap();
     }

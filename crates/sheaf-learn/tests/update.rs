@@ -1,4 +1,4 @@
-//! Updates outside a run are those of the trainer; a run that an earlier version began is resumed.
+//! Updates outside a run equal those of the trainer; a run that an earlier version started can be resumed.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,7 @@ use sheaf_learn::train::{
     Trainable, train,
 };
 
-/// Eight numbers that are pulled to one; gradients larger than the clipping length at first.
+/// Eight parameters that are pulled to one; the gradients exceed the clipping norm at first.
 #[derive(Debug)]
 struct Pull(ParamLayout, Option<u64>);
 

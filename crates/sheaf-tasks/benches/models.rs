@@ -21,7 +21,7 @@ use sheaf_tasks::sudoku::solver::is_unique;
 use sheaf_tasks::sudoku::task::{BoardReader, Sudoku, SudokuConfig};
 use sheaf_tasks::{maze, mnist, sudoku};
 
-/// Samples of a batch, enough that tables of views are as large as in training.
+/// Samples per batch, enough that tables of views are as large as in training.
 const SAMPLES: usize = 64;
 
 fn main() {

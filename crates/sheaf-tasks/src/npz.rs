@@ -1,8 +1,8 @@
 //! NumPy's `.npz` files: a zip archive with one `.npy` array per entry, through the crates `zip` and `npyz`.
 //!
 //! Reads what `numpy.savez` and `numpy.savez_compressed` write and writes what `numpy.load` reads, for little-endian
-//! arrays of bytes, booleans, 32- and 64-bit integers and floats in C order. An entry is decoded when it is asked
-//! for, so an array of an unsupported type does not affect the others. The same arrays give the same bytes.
+//! arrays of bytes, booleans, 32- and 64-bit integers and floats in C order. An entry is decoded on request, so an
+//! array of an unsupported type does not affect the others. The same arrays give the same bytes.
 //!
 //! Input is not trusted. An array may have at most [`MAX_ARRAY_BYTES`]; its header is checked before it is parsed.
 //!
@@ -31,7 +31,7 @@ use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 pub use array::{Array, Values};
 
-/// The most bytes the numbers of one array may have, 1 GiB: a small damaged file must not ask for all memory.
+/// Maximum data size of one array, 1 GiB: a small damaged file must not exhaust memory.
 pub const MAX_ARRAY_BYTES: u64 = 1 << 30;
 
 /// NumPy's own limit for the text of a header.
@@ -56,7 +56,7 @@ impl Npz {
         Self::from_bytes(bytes, path.display().to_string())
     }
 
-    /// Takes the bytes of a file; `place` names it in errors.
+    /// Opens the bytes of a file; `place` names it in errors.
     pub fn from_bytes(bytes: Vec<u8>, place: impl Into<String>) -> Result<Self> {
         let place = place.into();
         let (is_array, is_zip) = (bytes.starts_with(b"\x93NUMPY"), bytes.starts_with(b"PK\x03\x04"));
@@ -87,7 +87,7 @@ impl Npz {
         }
     }
 
-    /// What the file is called in errors.
+    /// The name of the file in errors.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -100,7 +100,7 @@ impl Npz {
     /// Decodes an array.
     pub fn array(&self, name: &str) -> Result<Array> {
         let place = format!("{}, array `{name}`", self.place);
-        // The copy shares directory and bytes; it is a read position of its own.
+        // The clone shares directory and bytes, but has its own read position.
         let mut archive = self.archive.clone();
         match archive.by_name(&format!("{name}.npy")) {
             Ok(mut entry) => {
@@ -144,7 +144,7 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     if !is_flat(text) {
         return Err(malformed("a header with one type and one shape", text.escape_ascii().to_string()));
     }
-    // npyz reads number by number; the buffer takes larger pieces from the decompressor.
+    // npyz reads number by number; the buffer reads larger blocks from the decompressor.
     let mut reader = BufReader::with_capacity(1 << 16, start.as_slice().chain(entry));
     let file = NpyFile::new(&mut reader).map_err(broken)?;
     let shape: Vec<usize> = file.shape().iter().map(|&n| n as usize).collect();
@@ -186,8 +186,9 @@ fn header_text(start: &[u8]) -> Option<(&[u8], usize)> {
     Some((start.get(at..at.checked_add(length)?)?, at + length))
 }
 
-/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries, overflows
-/// the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow its 64 bits.
+/// Whether a header may be parsed. The parser of npyz takes exponential time on nested lists and dictionaries,
+/// overflows the stack on nested tuples, and multiplies the axes without a check; 19 digits together cannot overflow
+/// its 64 bits.
 fn is_flat(text: &[u8]) -> bool {
     let count = |is: fn(&u8) -> bool| text.iter().filter(|b| is(b)).count();
     let known = |b: &u8| b.is_ascii_alphanumeric() || b"'\"{}(),:_|<>= \n".contains(b);
@@ -196,7 +197,7 @@ fn is_flat(text: &[u8]) -> bool {
 
 /// The bytes of a compressed `.npz` file.
 pub fn to_bytes(arrays: &[(&str, &Array)]) -> Result<Vec<u8>> {
-    // Date and system are fixed: the same data, the same file.
+    // Date and system are fixed: the same data give the same file.
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .last_modified_time(DateTime::default())
@@ -217,7 +218,7 @@ pub fn to_bytes(arrays: &[(&str, &Array)]) -> Result<Vec<u8>> {
     Ok(bytes.into_inner())
 }
 
-/// Writes a compressed `.npz` file; what was at `path` stays until the new file is complete.
+/// Writes a compressed `.npz` file; an existing file at `path` stays until the new one is complete.
 pub fn write(path: &Path, arrays: &[(&str, &Array)]) -> Result<()> {
     write_whole(path, &to_bytes(arrays)?)
 }

@@ -1,7 +1,7 @@
-//! The weights that ship load, and predict what they predicted when they were made.
+//! The built-in weights load, and their predictions are unchanged.
 //!
-//! A fingerprint is the SHA-256 of all predictions, made once with the models that the weights were trained with. Samples
-//! are drawn, not read, so that the test needs no files.
+//! A fingerprint is the SHA-256 of all predictions, computed once with the models that the weights were trained with.
+//! Samples are generated, not read, so the test needs no files.
 
 use sha2::{Digest, Sha256};
 use sheaf_learn::model::evaluate::{Reader, SolveOptions, solve_all};
@@ -25,7 +25,7 @@ fn fingerprint(predictions: &[u8]) -> String {
     Sha256::digest(predictions).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes the predictions where SHEAF_PREDICTIONS says, to compare them one by one with those of another release.
+/// Writes the predictions to the path in SHEAF_PREDICTIONS, to compare them one by one with those of another release.
 fn assert_fingerprint(task: &str, predictions: &[u8], expected: &str) {
     if let Some(folder) = std::env::var_os("SHEAF_PREDICTIONS") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{task}.bin")), predictions).unwrap();

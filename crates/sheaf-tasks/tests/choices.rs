@@ -1,4 +1,4 @@
-//! Every choice that an experiment file can name: its gradient by finite differences, or its refusal with a hint.
+//! Every choice of an experiment file: its gradient against finite differences, or its rejection with a hint.
 
 mod common;
 
@@ -10,14 +10,14 @@ use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_testkit::GradientCheck;
 
-/// Four iterations, two of which the loss reads.
+/// Four iterations, two of which enter the loss.
 const SHORT: Horizon = Horizon { iterations: 4, window: 2, gradient: 0, implicit: false };
 
 fn maze(keys: &[&str]) {
     check_keys::<Maze>(keys, 2, SHORT);
 }
 
-/// Without a kink steps can be long: the gradient of a hard solve is what is left of terms that cancel.
+/// Without kinks, steps can be long: the gradient of a hard solve is the remainder of terms that cancel.
 fn smooth_maze(keys: &[&str]) {
     let case = Case::<Maze>::new(&[keys, &["model.objective=quadratic"]].concat(), 2);
     let check = GradientCheck { directions: 2, ..GradientCheck::default() };
@@ -57,7 +57,7 @@ fn every_kind_of_maps_is_differentiated() {
 
 #[test]
 fn every_kind_of_maps_is_differentiated_where_stacks_are_large() {
-    // 9 slots of 4 × 36 numbers are more than a stack of every view's own may have.
+    // 9 slots of 4 × 36 numbers exceed the limit of a stack per view.
     let large = ["model.d_v=36", "model.d_e=4", "model.consensus=cg"];
     for maps in ["low-rank", "shared", "identity", "orthonormal"] {
         for sharing in ["slot", "global"] {
@@ -76,7 +76,7 @@ fn every_consensus_solver_is_differentiated() {
         ("cg", &[][..]),
         ("cg-carried", &["model.agreement=hard"]),
         ("cg-carried", &[]),
-        // The start of a step is a constant to its adjoint, which is exact where the solve is.
+        // The adjoint treats the start of a step as a constant, which is exact if the solve is exact.
         ("cg-warm", &["model.cg_tolerance=1e-13", "model.cg_steps=200"]),
         ("cg", &["model.agreement=hard"]),
         ("cg", &["model.cg_tolerance=1e-3", "model.cg_steps=20"]),
@@ -193,7 +193,7 @@ fn gradients_of_the_last_iterations_leave_out_what_was_before() {
                     assert_ne!(part, whole, "{keys:?}");
                 }
             }
-            // Consensus in Gram space starts anew in every iteration: what is left out fades.
+            // Consensus in Gram space starts anew in every iteration: the omitted part fades.
             assert!(K::NAME != "sudoku" || distance(&part) < last, "{keys:?}: {gradient}");
             last = distance(&part);
         }
@@ -207,7 +207,7 @@ fn gradients_of_the_last_iterations_leave_out_what_was_before() {
 
 #[test]
 fn at_convergence_the_implicit_gradient_is_that_of_the_iterations() {
-    // The series ends at 1e-5 of its first term, so differences can agree no better than that.
+    // The series ends at 1e-5 of its first term, so finite differences cannot agree better than that.
     let check = GradientCheck { tolerance: 1e-4, ..differences::<Maze>() };
     for keys in [
         &["model.consensus=exact", "model.objective=quadratic"][..],
@@ -226,7 +226,7 @@ fn at_convergence_the_implicit_gradient_is_that_of_the_iterations() {
     }
 }
 
-/// Place, and that there is a reason and a hint.
+/// Checks the place of the error, and that it has a reason and a hint.
 fn refusal<K: Task>(keys: &[&str]) -> String {
     let error = experiment::<K>(keys).check().expect_err(&format!("{keys:?} should be refused"));
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! The convolutional baseline: gradient, determinism, any size, and that it learns.
+//! The convolutional baseline: gradient, determinism, any picture size, and training.
 
 use std::path::Path;
 
@@ -150,7 +150,7 @@ fn the_network_learns_and_is_evaluated_under_every_shift() {
 #[test]
 fn a_white_picture_with_all_patches_dropped_is_told_as_a_black_one() {
     let model = CnnModel::new(small()).unwrap();
-    // Weights that tell white from black at all.
+    // Weights that distinguish white from black.
     let params = (0..).map(|seed| model.init::<f32>(seed)).find(|params| {
         let mut network = CnnClassifier::new(&model, params);
         let (grid, mut told) = (network.patches(12, 12).unwrap(), [0, 0]);

@@ -1,4 +1,4 @@
-//! Configuration errors name file, line, key and what to do; good files mean what they say.
+//! Configuration errors name file, line, key and a remedy; valid files are read correctly.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What every experiment refuses, whatever its task, and which older keys it still takes.
+//! What every experiment rejects, whatever its task, and which older keys it still accepts.
 
 mod common;
 

@@ -58,8 +58,8 @@ fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
         adamw.update(schedule.at(step), step + 1, &grad, &mut params, &mut m, &mut v).unwrap();
         ema_update(0.999, &params, &mut ema).unwrap();
     }
-    // Adam divides a gradient by its own size, so entries whose gradient is rounding noise move by noise: the
-    // movement as a whole is compared, entry by entry only against the longest possible step.
+    // Adam divides a gradient by its own size, so entries whose gradient is rounding noise move by noise: the update is
+    // compared as a whole, and entry by entry only against the longest possible step.
     let want_params = flat(&model, &want, "p1/");
     let error = movement_error(&start, &params, &want_params);
     assert!(error < 1e-2, "the parameters' movement is off by {error:.2e}");

@@ -1,4 +1,4 @@
-//! Mazes as drawn: perfect, long enough, the same for the same seed, train and test apart.
+//! Generated mazes: perfect, long enough, deterministic in the seed, with disjoint train and test sets.
 
 use std::collections::HashSet;
 
@@ -23,14 +23,14 @@ fn sets() -> Vec<(MazeShape, MazeSet)> {
         .collect()
 }
 
-/// A second way to the path, sharing nothing with the search: fill dead ends until none is left.
-/// In a perfect maze what remains between start and goal is the path.
+/// A second path finder, independent of the search: fills dead ends until none is left. In a perfect maze, what remains
+/// between start and goal is the path.
 fn fill_dead_ends(input: &[u8], width: usize) -> Vec<u8> {
     let mut left: Vec<bool> = input.iter().map(|&t| t != WALL).collect();
     loop {
         let mut filled = false;
         for p in 0..input.len() {
-            // Every pixel of a drawn maze that is open has four neighbours: the border is wall.
+            // Every open pixel of a generated maze has four neighbours: the border is wall.
             if !left[p] || input[p] == START || input[p] == GOAL {
                 continue;
             }
@@ -144,7 +144,7 @@ fn mazes_of_a_set_differ() {
 
 #[test]
 fn no_test_maze_appears_in_training_under_any_symmetry() {
-    // Small enough that chance alone would bring test mazes into training.
+    // So small that chance alone would put test mazes into the training set.
     let shape = MazeShape::new(5, 7, 3).unwrap();
     let (train, test) = train_test_split(&shape, 9, 2_000, 150).unwrap();
     assert_eq!((train.len(), test.len()), (2_000, 150));
@@ -193,7 +193,7 @@ fn impossible_wishes_are_refused() {
     assert_eq!(kind(3, 3, 0), ErrorKind::Shape);
     assert_eq!(kind(usize::MAX, usize::MAX, 0), ErrorKind::Shape);
     assert_eq!(kind(5, 5, 7), ErrorKind::Infeasible);
-    // Six steps fit into 5×5, but only a quarter turn round all four cells has them.
+    // Six steps fit into 5×5, but only a path around all four cells has them.
     let shape = MazeShape::new(5, 5, 6).unwrap();
     assert_eq!(generate(&shape, 1, 20).unwrap().len(), 20);
 }

@@ -1,4 +1,4 @@
-//! Reassembly, argmax and what counts as solved.
+//! Reassembly, argmax and the definition of solved.
 
 use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::maze::metrics::{Judge, Summary, argmax, path_probability};
@@ -26,7 +26,7 @@ fn flags(input: &[&str], label: &[&str], predicted: &[&str]) -> (bool, bool, boo
 #[test]
 fn agents_that_agree_are_reproduced_and_others_averaged() {
     let grid = ViewGrid::new(6, 7, 3, 2).unwrap();
-    // Each agent says the number of the pixel, plus its own number in class 2.
+    // Each agent outputs the number of the pixel, plus its own number in class 2.
     let mut logits = vec![0.0f64; grid.agents() * 9 * CLASSES];
     for agent in 0..grid.agents() {
         for (i, pixel) in grid.view(agent).enumerate() {
@@ -70,7 +70,7 @@ fn the_label_is_solved_valid_and_connected() {
 
 #[test]
 fn only_path_cells_decide_whether_it_is_solved() {
-    // Everything but the path is called a wall, start and goal too.
+    // Everything except the path is predicted as wall, including start and goal.
     let predicted = ["#####", "##**#", "###*#", "##**#", "#####"];
     assert_eq!(flags(&INPUT, &LABEL, &predicted), (true, true, true));
     let score = Judge::default().score(&picture(&INPUT), &picture(&LABEL), &picture(&predicted), 5);

@@ -1,4 +1,4 @@
-//! Mazes typed or painted by people.
+//! Typed and painted mazes.
 
 use sheaf_admm::ErrorKind;
 use sheaf_tasks::maze::carve::MazeShape;

@@ -1,4 +1,4 @@
-//! Mazes: what agents see, and that watching one maze, tracing it and evaluating it tell the same story.
+//! Mazes: the agents' views; observing, tracing and evaluating a maze give the same results.
 
 use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, WatchOptions, rms};
 use sheaf_learn::model::settle::Settling;

@@ -1,4 +1,4 @@
-//! IDX files and sets of pictures: what is read, and what is refused with which words.
+//! IDX files and sets of pictures: what is accepted, and the errors for the rest.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use sheaf_admm::ErrorKind;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::idx::Idx;
 
-/// A folder that is removed when the test is over.
+/// A temporary folder, removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {

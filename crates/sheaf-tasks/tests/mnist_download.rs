@@ -1,4 +1,4 @@
-//! Downloads against a small server on this machine: checked, resumed, from the mirror that works.
+//! Downloads from a small local server: checked, resumed, with fallback to the next mirror.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,21 +12,21 @@ use sheaf_tasks::mnist::download::{FILES, Fetched, RemoteFile, fetch, from_dir, 
 /// How a server answers.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
-    /// As it should.
+    /// Correctly.
     Good,
-    /// Knows no ranges: always the whole file.
+    /// Ignores ranges: always sends the whole file.
     NoRanges,
-    /// Hangs up after so many bytes of the body.
+    /// Closes the connection after this many bytes of the body.
     CutsAfter(usize),
-    /// Sends a page instead.
+    /// Sends an HTML page instead.
     Missing,
-    /// Sends other bytes of the same length.
+    /// Sends different bytes of the same length.
     Wrong,
-    /// Answers a range with another one.
+    /// Answers a range request with a different range.
     WrongRange,
 }
 
-/// A server that lives as long as the test process; what it was asked is kept.
+/// A server that lives as long as the test process and records its requests.
 struct Server {
     address: String,
     asked: Arc<Mutex<Vec<Option<String>>>>,
@@ -39,7 +39,7 @@ fn serve(files: HashMap<String, Vec<u8>>, manner: Manner) -> Server {
     let kept = asked.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that hangs up is no reason to stop serving.
+            // A client that disconnects does not stop the server.
             let _ = answer(stream, &files, manner, &kept);
         }
     });
@@ -183,7 +183,7 @@ fn a_mirror_without_ranges_starts_again_and_one_with_wrong_ranges_is_passed_over
 #[test]
 fn mirrors_that_are_down_or_wrong_are_passed_over() {
     let case = Case::new("mirrors");
-    // The listener is gone at the end of the statement: nobody answers at its address.
+    // The listener is dropped at the end of the statement: no server answers at its address.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let dead = Server { address: format!("http://{address}"), asked: Arc::default() };
     let (missing, wrong) = (case.server(Manner::Missing), case.server(Manner::Wrong));

@@ -1,4 +1,4 @@
-//! The model of pictures: its experiment, training, shifts, votes; watching and tracing.
+//! The picture model: experiment, training, shifts, votes, observing and tracing.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Shifts: the same for the same key, and as large as they say.
+//! Shifts are deterministic in the key and have the stated size.
 
 use proptest::prelude::*;
 use sheaf_tasks::mnist::shifts::{Draw, Shift};

@@ -1,4 +1,4 @@
-//! A training step asks for no memory once its buffers exist.
+//! A training step does not allocate once its buffers exist.
 
 mod common;
 
@@ -14,14 +14,14 @@ use sheaf_testkit::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Steps on one batch, on another, on the first again: the last one finds all its memory at hand.
+/// Steps on one batch, on another, and on the first again: the last one must not allocate.
 fn check<K: Small>(keys: &[&str]) {
     let case = Case::<K>::new(keys, 5);
     let other = Case::<K> { set: K::some(4, 8), ..Case::new(keys, 1) };
     let params: Vec<f32> = case.model.init(5);
     let mut grad = vec![0.0; params.len()];
     let mut batch = Batch::<f32, _, _>::default();
-    // On a pool of one thread everything runs where the counter counts.
+    // With a pool of one thread, all work runs on the counted thread.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let count = pool.install(|| {
         let horizon = Horizon::whole(4, 2);
@@ -33,7 +33,7 @@ fn check<K: Small>(keys: &[&str]) {
     assert_eq!(count, 0, "{} {keys:?}", K::NAME);
 }
 
-/// Whole steps of a run: the batch is drawn as well.
+/// Complete steps of a run, including drawing the batch.
 fn check_run<K: Small>(keys: &[&str]) {
     let keys = [K::KEYS, &["train.batch=16", "iterations.train=4", "iterations.train_max=0"], keys].concat();
     let data = Loaded { train: K::some(20, 1), test: K::some(2, 2), more: None };

@@ -1,5 +1,4 @@
-//! What holds for the model of every task: gradients, threads, batches, settling, and that watching, tracing and solving
-//! tell the same story.
+//! Properties of the models of all tasks: gradients, threads, batches, settling; observing, tracing and solving agree.
 
 mod common;
 
@@ -11,7 +10,7 @@ use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 
-/// Runs a generic check for every task, in every form that its maps have.
+/// Runs a generic check for every task, in every form of its maps.
 macro_rules! for_every_task {
     ($check:ident) => {
         $check::<Maze>(&[]);
@@ -41,7 +40,7 @@ fn threads_change_no_bit<K: Small>(keys: &[&str]) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let (mut grad, mut batch) = (vec![0f32; params.len()], Batch::default());
-            // Twice: what a batch leaves in memory must not matter to the next.
+            // Twice: buffers left by one batch must not affect the next.
             warm_up.run(&mut batch, &params, Horizon::whole(5, 4), &mut grad);
             let loss = case.run(&mut batch, &params, Horizon::whole(3, 2), &mut grad).loss;
             let answers = K::answers(&case, &params, &case.set, &SolveOptions::fixed(6));
@@ -135,7 +134,7 @@ fn decoding_in_parts<K: Small>(keys: &[&str]) {
     let samples = case.samples(&case.set);
     let single = Single::<f32, _, _>::new(&case.model, &params, &case.board.sheaf, &samples, 0).unwrap();
     let (at, one) = single.setting();
-    // So many agents that they are decoded in more than one go.
+    // Enough agents that they are decoded in more than one block.
     let index: Vec<u32> = one.iter().copied().cycle().take(2500).collect();
     let d_v = case.model.section().d_v;
     let x: Vec<f32> = (0..index.len() * d_v).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();

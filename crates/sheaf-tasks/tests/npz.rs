@@ -1,4 +1,4 @@
-//! `.npz` files: NumPy's are read, ours come back unchanged, damaged ones are refused with a reason.
+//! `.npz` files: NumPy's are read, ours round-trip, damaged ones are rejected with a reason.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -115,7 +115,7 @@ fn no_flipped_bit_of_the_data_goes_unnoticed() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
             let read = Npz::from_bytes(bytes, "flipped").and_then(|f| f.array("bytes"));
-            // Dates, attributes and other entries may change; the array itself never silently.
+            // Dates, attributes and other entries may change; the array itself must never change silently.
             match read {
                 Ok(array) => assert_eq!(array, expected[0].1),
                 Err(_) => noticed += 1,
@@ -191,7 +191,7 @@ fn a_small_file_cannot_ask_for_more_than_the_limit() {
 #[test]
 fn the_same_arrays_give_the_same_bytes() {
     let first = bytes_of(&all_types());
-    // The format's clock counts in steps of two seconds: a date of now would differ.
+    // The format's clock counts in steps of two seconds: the current time would differ.
     std::thread::sleep(std::time::Duration::from_millis(2_100));
     assert_eq!(bytes_of(&all_types()), first);
 }

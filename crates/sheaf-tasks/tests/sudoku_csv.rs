@@ -1,4 +1,4 @@
-//! Files of puzzles: what is read, what is refused and how it is said.
+//! Files of puzzles: what is accepted, what is rejected, and the errors.
 
 use proptest::prelude::*;
 use sheaf_admm::ErrorKind;
@@ -55,7 +55,7 @@ fn line_numbers_count_every_line() {
     assert_eq!(read.lines, [4]);
 }
 
-/// The reason of the second line, and that the first survives with `skip_bad`.
+/// The error of the second line; the first line must survive with `skip_bad`.
 fn reason(bad: &str) -> String {
     let file = format!("{PUZZLE},{SOLUTION}\n{bad}\n");
     let error = parse("some.csv", &file, false).unwrap_err();

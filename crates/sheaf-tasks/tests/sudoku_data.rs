@@ -1,4 +1,4 @@
-//! Puzzles as drawn and as solved: unique where promised, distributed as published, the same for the same seed.
+//! Generated and solved puzzles: unique where promised, distributed as published, deterministic in the seed.
 
 use proptest::prelude::*;
 use sheaf_learn::rng::Stream;
@@ -25,7 +25,7 @@ const HARD: [(&str, &str); 2] = [
     ),
 ];
 
-/// A second solver that shares nothing with the first: plain backtracking over cells in order, all solutions counted.
+/// A second solver, independent of the first: plain backtracking over cells in order, counting all solutions.
 fn count_plainly(grid: &mut Grid, from: usize, limit: usize) -> usize {
     let Some(cell) = (from..81).find(|&c| grid[c] == 0) else { return 1 };
     let mut count = 0;
@@ -73,7 +73,7 @@ fn contradictions_and_ambiguities_are_told_apart() {
 fn the_solver_agrees_with_plain_backtracking() {
     for i in 0..300 {
         let Drawn { puzzle, ambiguous, .. } = draw(Kind::Any, 5, i);
-        // Plain backtracking takes ages where little is given.
+        // Plain backtracking is slow with few givens.
         if blanks(&puzzle) > 52 {
             continue;
         }
@@ -122,7 +122,7 @@ fn spread(kind: Kind) -> ([usize; 5], f64) {
 
 #[test]
 fn blanks_are_distributed_as_in_the_published_data() {
-    // The published quantiles and mean; the 5 % quantile lies where the distribution is thin and may move further.
+    // The published quantiles and mean; the 5 % quantile lies where the distribution is thin and may deviate more.
     for (kind, published, published_mean) in
         [(Kind::Any, [14, 38, 45, 51, 58], 42.7), (Kind::Mixed, [13, 37, 44, 49, 57], 41.8)]
     {

@@ -1,4 +1,4 @@
-//! Experiments, batches, training steps, evaluation and what counts as solved.
+//! Experiments, batches, training steps, evaluation and the definition of solved.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -209,7 +209,7 @@ fn small_model() -> (SudokuConfig, SudokuModel, Vec<f32>) {
     (config, model, params)
 }
 
-/// What the agents read off the boards in one round.
+/// The agents' predictions of the boards in one round.
 fn read(
     (config, model, params): &(SudokuConfig, SudokuModel, Vec<f32>),
     puzzles: &[Grid],
@@ -303,7 +303,7 @@ fn solved_valid_and_accuracies_mean_what_they_say() {
     let valid = score(puzzle, solution, &other);
     assert!(!valid.solved && valid.valid && valid.right_blanks < valid.blanks);
 
-    // A complete grid that ignores a given is no solution of this puzzle.
+    // A complete grid that ignores a given is not a solution of this puzzle.
     let given = puzzle.iter().position(|&d| d != 0).unwrap();
     let swapped = solution.map(|d| {
         if d == solution[given] {

@@ -1,5 +1,5 @@
-//! The model of Sudoku: its iterations are those of the general solver, lost numbers are named, orthonormal maps start
-//! near the identity.
+//! The Sudoku model: its iterations match the general solver, non-finite samples are named, orthonormal maps start near
+//! the identity.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn a_board_that_is_not_finite_is_named() {
     let mut case = Case::<Sudoku>::new(&[], 20);
     let mut params: Vec<f32> = case.model.init(5);
     let range = case.model.layout().range("encoder/token/kernel").unwrap();
-    // Only boards with a 7 among their givens see this row; all of these have one, save those made to lack it.
+    // Only boards with a 7 among their givens use this row; all have one, except those from which it is removed below.
     params[range.start + 7 * 6..][..6].fill(1e30);
     // Board 13 is the second of its tile.
     case.set.puzzles[..13].iter_mut().flatten().for_each(|d| *d = if *d == 7 { 0 } else { *d });
@@ -98,7 +98,7 @@ fn two_boards_are_solved_together_where_the_products_gain_from_it() {
     }
 }
 
-/// Both choices of keys give the same loss and the same gradients at the same parameters.
+/// Both sets of keys give the same loss and the same gradients at the same parameters.
 fn agree(one: &[&str], other: &[&str], tolerance: f64) {
     let (one, other) = (Case::<Sudoku>::new(one, 3), Case::<Sudoku>::new(other, 3));
     let params = one.noisy(2);

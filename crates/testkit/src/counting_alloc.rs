@@ -12,18 +12,18 @@
 //! assert_eq!(allocations(|| std::hint::black_box(Box::new(7))), 1);
 //! ```
 //!
-//! [`allocations`] counts on the calling thread only, because other tests of the same binary run beside it.
+//! [`allocations`] counts only the calling thread, because other tests of the same binary run in parallel.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system allocator, counting every request for memory (fresh, zeroed or grown; giving back is free).
+/// The system allocator, counting every allocation (fresh, zeroed or grown); deallocations are not counted.
 pub struct CountingAllocator;
 
 thread_local! {
-    // Constant initialisation and no destructor: reading the counter never allocates, in no phase of a thread.
+    // Constant initialisation and no destructor: reading the counter never allocates, in any phase of a thread.
     static ON_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -31,7 +31,7 @@ static ON_ALL_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn count() {
     ON_ALL_THREADS.fetch_add(1, Relaxed);
-    // A thread that is being torn down has no counter any more; it also runs no test any more.
+    // A thread that is being torn down no longer has a counter; it also no longer runs a test.
     let _ = ON_THIS_THREAD.try_with(|counter| counter.set(counter.get() + 1));
 }
 
@@ -41,7 +41,7 @@ fn count() {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises about `layout` are those `System` asks for.
+        // SAFETY: the caller upholds the requirements of `System` on `layout`.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,27 +52,27 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises about `layout` are those `System` asks for.
+        // SAFETY: the caller upholds the requirements of `System` on `layout`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count();
-        // SAFETY: `ptr` came from `System` through this allocator, with this `layout`; the caller vouches for
-        // `new_size`.
+        // SAFETY: `ptr` came from `System` through this allocator, with this `layout`; the caller guarantees that
+        // `new_size` is valid.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 }
 
-/// How many requests for memory `work` made on this thread.
+/// The number of allocations that `work` makes on this thread.
 ///
-/// Panics when [`CountingAllocator`] is not installed: a count of zero would mean nothing then.
+/// Panics if [`CountingAllocator`] is not installed: a count of zero would then be meaningless.
 pub fn allocations<R>(work: impl FnOnce() -> R) -> usize {
     counted(|| ON_THIS_THREAD.with(Cell::get), work)
 }
 
-/// How many requests for memory all threads together made while `work` ran. Only meaningful in a test binary with
-/// a single test, since neighbours are counted too.
+/// The number of allocations of all threads while `work` runs. Only meaningful in a test binary with a single test,
+/// since tests running in parallel are counted too.
 pub fn allocations_on_all_threads<R>(work: impl FnOnce() -> R) -> usize {
     counted(|| ON_ALL_THREADS.load(Relaxed), work)
 }

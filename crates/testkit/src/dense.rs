@@ -1,4 +1,4 @@
-//! The sheaf written out as one matrix, and the textbook solutions that follow from it.
+//! The sheaf as one dense matrix, and the textbook solutions.
 //!
 //! | name | meaning | shape |
 //! | --- | --- | --- |
@@ -6,7 +6,7 @@
 //! | L | Laplacian FᵀF | [Σ d_v, Σ d_v] |
 //! | P | orthogonal projector onto ker F | [Σ d_v, Σ d_v] |
 //!
-//! Slow and plain on purpose: loops over indices, elimination with pivoting, Jacobi rotations. Stalks may differ
+//! Deliberately slow and simple: loops over indices, elimination with pivoting, Jacobi rotations. Stalks may differ
 //! from agent to agent and from edge to edge.
 
 pub use crate::dense_matrix::Matrix;
@@ -14,9 +14,9 @@ pub use crate::dense_matrix::Matrix;
 /// An edge between agents `u` and `v` with its two restriction maps.
 #[derive(Clone, Debug)]
 pub struct DenseEdge {
-    /// First agent; its term enters the residual with a plus.
+    /// First agent; its term enters the residual with a plus sign.
     pub u: usize,
-    /// Second agent; its term enters with a minus.
+    /// Second agent; its term enters with a minus sign.
     pub v: usize,
     /// Restriction map of `u`, row-major, [d_e, d_u].
     pub map_u: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct DenseEdge {
 /// A sheaf on a graph, small enough to be a matrix.
 #[derive(Clone, Debug)]
 pub struct DenseSheaf {
-    /// Where each agent's state begins; one more entry for the end. [agents + 1]
+    /// Offset of each agent's state, and the end. [agents + 1]
     pub offsets: Vec<usize>,
     /// The edges.
     pub edges: Vec<DenseEdge>,

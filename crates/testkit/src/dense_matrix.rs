@@ -1,4 +1,4 @@
-//! A dense matrix with just the operations the reference sheaf needs.
+//! A dense matrix with only the operations the reference sheaf needs.
 
 /// A row-major matrix of `f64`.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,8 +80,8 @@ impl Matrix {
         (0..self.rows).map(|i| (0..self.cols).map(|j| self.get(i, j) * x[j]).sum()).collect()
     }
 
-    /// Solves `self · x = right` by Gaussian elimination, each time with the largest pivot of the column.
-    /// Panics when the matrix is singular to working precision.
+    /// Solves `self · x = right` by Gaussian elimination with partial pivoting. Panics if the matrix is singular to
+    /// working precision.
     pub fn solve(&self, right: &[f64]) -> Vec<f64> {
         assert!(self.rows == self.cols && self.rows == right.len(), "solve needs a square system");
         let n = self.rows;
@@ -137,7 +137,7 @@ impl Matrix {
     }
 }
 
-/// One Jacobi rotation in the plane (p, q): makes a[p, q] zero and turns the eigenvectors along.
+/// One Jacobi rotation in the plane (p, q): zeroes a[p, q] and updates the eigenvectors.
 fn rotate(a: &mut Matrix, vectors: &mut Matrix, p: usize, q: usize) {
     if a.get(p, q) == 0.0 {
         return;

@@ -6,9 +6,9 @@
 //! | [`assert_vjp`] | the same for f(p) = ⟨c, forward(p)⟩, c a random cotangent |
 //! | [`assert_adjoint`] | ⟨A v, w⟩ = ⟨v, Aᵀ w⟩ for random v, w |
 //!
-//! Five points are used because their error falls as h⁴: a step of 1e-4 then leaves truncation and rounding both
-//! near 1e-12, and a tolerance of 1e-6 speaks about the gradient, not about the difference. Two points would
-//! force a choice between the two errors close to 1e-6 itself.
+//! Five points are used because their error falls as h⁴: a step of 1e-4 then leaves truncation and rounding both near
+//! 1e-12, so a tolerance of 1e-6 tests the gradient, not the difference. With two points the best compromise between
+//! the two errors would be close to 1e-6 itself.
 
 use crate::random::TestRng;
 
@@ -17,8 +17,8 @@ use crate::random::TestRng;
 pub struct GradientCheck {
     /// How many random directions to try.
     pub directions: usize,
-    /// The step h. Steps h, 10h and h/10 are tried and the best agreement counts: a kink or strong curvature
-    /// within reach spoils the long ones, rounding the short ones, and no step can make a wrong gradient agree.
+    /// The step h. Steps h, 10h and h/10 are tried and the best agreement counts: a kink or strong curvature nearby
+    /// spoils the long ones, rounding the short ones, and no step makes a wrong gradient agree.
     pub step: f64,
     /// Largest relative error allowed.
     pub tolerance: f64,
@@ -35,9 +35,9 @@ impl Default for GradientCheck {
 impl GradientCheck {
     /// Panics unless `gradient` is the gradient of `f` at `point`.
     ///
-    /// The error of a direction d is measured against the largest of |difference|, |⟨gradient, d⟩| and
-    /// ‖gradient‖₂ / 10, the last because a random direction may lie almost across the gradient, where both
-    /// numbers are small by cancellation. Where `gradient` is zero the difference must be rounding alone.
+    /// The error of a direction d is measured relative to the largest of |difference|, |⟨gradient, d⟩| and ‖gradient‖₂
+    /// / 10, the last because a random direction may be almost orthogonal to the gradient, where both numbers are small
+    /// by cancellation. Where `gradient` is zero the difference must be rounding alone.
     pub fn assert(&self, name: &str, f: &mut dyn FnMut(&[f64]) -> f64, point: &[f64], gradient: &[f64]) {
         assert_eq!(point.len(), gradient.len(), "{name}: point and gradient must have one length");
         assert!(self.directions > 0, "{name}: a check without directions checks nothing");
@@ -97,8 +97,8 @@ pub fn assert_gradient(name: &str, f: &mut dyn FnMut(&[f64]) -> f64, point: &[f6
 
 /// Panics unless `vjp(c)` is the gradient of ⟨c, forward(point)⟩ for a random cotangent c.
 ///
-/// `forward` maps the inputs, laid end to end, to the outputs; `vjp` maps a cotangent of the outputs to the
-/// gradient of the inputs at `point`.
+/// `forward` maps the concatenated inputs to the outputs; `vjp` maps a cotangent of the outputs to the gradient of the
+/// inputs at `point`.
 pub fn assert_vjp(
     name: &str,
     forward: &mut dyn FnMut(&[f64]) -> Vec<f64>,
@@ -127,7 +127,7 @@ pub fn assert_adjoint(
         assert_eq!(a_v.len(), m, "{name}: A v must have length m");
         assert_eq!(at_w.len(), n, "{name}: Aᵀ w must have length n");
         let (left, right) = (dot(&a_v, &w), dot(&v, &at_w));
-        // Both sums may cancel, so the error is measured against what the terms could have added up to.
+        // Both sums may cancel, so the error is measured relative to the sum of the magnitudes of the terms.
         let scale = (dot(&a_v, &a_v) * dot(&w, &w)).sqrt().max((dot(&v, &v) * dot(&at_w, &at_w)).sqrt());
         assert!(
             (left - right).abs() <= 1e-12 * scale,

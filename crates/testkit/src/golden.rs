@@ -1,4 +1,4 @@
-//! Stored arrays and how close is close.
+//! Golden arrays and the tolerances of their comparison.
 //!
 //! Goldens are safetensors files `<root>/<case>/<file>.safetensors`; the root is the environment variable
 //! `SHEAF_GOLDENS`, or `shared/goldens` beside the workspace. A missing root, file or array is a failure, never a
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 
-/// Tolerance of encoder outputs, against the largest magnitude.
+/// Tolerance of encoder outputs, relative to the largest magnitude.
 pub const ENCODER: f64 = 1e-5;
-/// Tolerance of logits, against the largest magnitude.
+/// Tolerance of logits, relative to the largest magnitude.
 pub const LOGITS: f64 = 2e-4;
 /// Relative tolerance of a loss.
 pub const LOSS: f64 = 1e-5;
@@ -28,19 +28,19 @@ pub const LOSS: f64 = 1e-5;
 pub struct Array<T> {
     /// Its shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Its numbers.
+    /// Its values.
     pub data: Vec<T>,
 }
 
 impl<T: Copy> Array<T> {
-    /// The one number of a scalar.
+    /// The value of a scalar.
     pub fn scalar(&self) -> T {
         assert_eq!(self.data.len(), 1, "an array of shape {:?} is no scalar", self.shape);
         self.data[0]
     }
 
-    /// The part where `axis` has this `index`; that axis disappears. Goldens put the sample behind the agent
-    /// ([agent, sample, …]), so one sample of them is `array.select(1, sample)`.
+    /// The slice where `axis` has this `index`; that axis is removed. Goldens store the sample axis after the agent
+    /// axis ([agent, sample, …]), so one sample is `array.select(1, sample)`.
     pub fn select(&self, axis: usize, index: usize) -> Self {
         assert!(index < self.shape[axis], "index {index} on axis {axis} of shape {:?}", self.shape);
         let inner: usize = self.shape[axis + 1..].iter().product();
@@ -60,7 +60,7 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Where goldens lie on this machine.
+    /// The root directory of the goldens on this machine.
     pub fn root() -> PathBuf {
         match std::env::var_os("SHEAF_GOLDENS") {
             Some(root) => root.into(),
@@ -68,7 +68,7 @@ impl Golden {
         }
     }
 
-    /// Opens `<root>/<case>/<file>.safetensors` (the ending may be left out).
+    /// Opens `<root>/<case>/<file>.safetensors` (the extension may be omitted).
     pub fn open(case: &str, file: &str) -> Self {
         let file = file.strip_suffix(".safetensors").unwrap_or(file);
         Self::read(&Self::root().join(case).join(format!("{file}.safetensors")))
@@ -97,7 +97,7 @@ impl Golden {
         names
     }
 
-    /// True when the file holds an array of that name.
+    /// True if the file holds an array of that name.
     pub fn has(&self, name: &str) -> bool {
         self.tensors().tensor(name).is_ok()
     }
@@ -190,8 +190,8 @@ pub fn assert_close_max<A: Copy + Into<f64>, B: Copy + Into<f64>>(
     );
 }
 
-/// The tolerance of iterate `k` of `iterations`: 2e-5 at the first, 2e-4 at the last, geometric between them
-/// (an error grows by a factor per iteration, and the geometric path is the stricter of the obvious two).
+/// The tolerance of iterate `k` of `iterations`: 2e-5 at the first, 2e-4 at the last, geometric in between (errors grow
+/// by a factor per iteration, and geometric interpolation is stricter than linear).
 pub fn iterate_tolerance(k: usize, iterations: usize) -> f64 {
     assert!(k < iterations, "iteration {k} of {iterations}");
     2e-5 * 10f64.powf(k as f64 / (iterations.max(2) - 1) as f64)

@@ -1,15 +1,15 @@
-//! What the tests share: finite differences, a dense reference sheaf, golden arrays, a counting allocator.
+//! Shared test utilities: finite differences, a dense reference sheaf, golden arrays, a counting allocator.
 //!
 //! | module | answers |
 //! | --- | --- |
 //! | [`finite_difference`] | is this gradient the gradient of that function? is this map the transpose of that one? |
-//! | [`dense`] | what would the sheaf be if it were written out as one matrix? |
+//! | [`dense`] | what is the sheaf as one dense matrix? |
 //! | [`golden`] | do these numbers agree with stored ones, within the stated tolerance? |
-//! | [`counting_alloc`] | how often did this code ask for memory? |
+//! | [`counting_alloc`] | how often does this code allocate? |
 //! | [`random`] | where do reproducible test numbers come from? |
 //!
-//! Nothing here uses the library under test: a mistake there cannot hide itself here. Since all of it serves
-//! tests, a failed expectation panics with a text that says what was expected and what came.
+//! Nothing here uses the library under test, so a mistake there cannot hide itself here. Since all of it serves tests,
+//! a failed expectation panics with a message that gives the expected and the actual value.
 
 pub mod counting_alloc;
 pub mod dense;

@@ -1,6 +1,6 @@
 //! Reproducible numbers for tests: SplitMix64, one `u64` of state, the same numbers on every machine.
 
-/// A small deterministic generator. Not for anything but tests.
+/// A small deterministic generator, for tests only.
 #[derive(Clone, Debug)]
 pub struct TestRng(u64);
 
@@ -56,8 +56,8 @@ impl TestRng {
         (0..n).map(|_| self.range(low, high)).collect()
     }
 
-    /// `n` standard normals, each at least `margin` away from every one of `kinks`: finite differences are only
-    /// meaningful where the function is smooth.
+    /// `n` standard normals, each at least `margin` away from all `kinks`: finite differences are only meaningful where
+    /// the function is smooth.
     pub fn normals_away_from(&mut self, n: usize, kinks: &[f64], margin: f64) -> Vec<f64> {
         let mut out = Vec::with_capacity(n);
         while out.len() < n {

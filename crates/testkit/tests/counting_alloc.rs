@@ -1,4 +1,4 @@
-//! The counting allocator counts, and counts each thread by itself.
+//! The counting allocator counts, separately for each thread.
 
 use std::hint::black_box;
 

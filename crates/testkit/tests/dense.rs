@@ -1,4 +1,4 @@
-//! The dense reference agrees with what can be said on paper.
+//! The dense reference agrees with results derived by hand.
 
 use sheaf_testkit::dense::kernel_projector;
 use sheaf_testkit::{DenseEdge, DenseSheaf, Matrix, TestRng, assert_close_max};

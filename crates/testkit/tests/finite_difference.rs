@@ -1,4 +1,4 @@
-//! The gradient and adjoint checks accept what is right and refuse what is wrong.
+//! The gradient and adjoint checks accept correct results and reject wrong ones.
 
 use sheaf_testkit::{GradientCheck, TestRng, assert_adjoint, assert_gradient, assert_vjp};
 

@@ -1,4 +1,4 @@
-//! Two references that share no line, the Python script that made the fixtures and the dense sheaf here, agree.
+//! Two independent references agree: the Python script that made the fixtures, and the dense sheaf here.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Without the counting allocator a count means nothing, and says so.
+//! Without the counting allocator, counting panics.
 
 #[test]
 #[should_panic(expected = "the counting allocator is not installed")]

@@ -1,4 +1,4 @@
-//! Golden files are read exactly, and closeness means what its documentation says.
+//! Golden files are read exactly, and the comparisons match their documentation.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use sheaf_testkit::golden::iterate_tolerance;
 use sheaf_testkit::{Array, Golden, assert_close_max, assert_grad, assert_iterates};
 
-/// Writes a small file; each test names its own, since tests run beside each other.
+/// Writes a small file; each test uses its own name, since tests run in parallel.
 fn sample_file(test: &str) -> PathBuf {
     let floats: Vec<u8> = (0..12).flat_map(|i| (i as f32 * 0.5).to_le_bytes()).collect();
     let doubles: Vec<u8> = [0.1f64].iter().flat_map(|x| x.to_le_bytes()).collect();

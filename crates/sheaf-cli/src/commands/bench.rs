@@ -12,7 +12,7 @@ use crate::progress::Bar;
 use crate::report::{self, Report, count, rounded, significant};
 use crate::tasks::{self, BenchRequest, Task, Workload};
 
-/// Measurements to make.
+/// The measurements to make.
 #[derive(Debug)]
 pub struct Bench {
     task: &'static dyn Task,
@@ -32,11 +32,11 @@ struct Row {
     peak_rss_mb: Option<f64>,
 }
 
-/// Iterations of the rows that grow in size, and the fewest of those that grow in iterations.
+/// Iterations of the rows that grow in size, and the smallest count of the rows that grow in iterations.
 const SCALING_ITERATIONS: usize = 20;
 
 impl Bench {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn check(args: BenchArgs) -> Result<Self> {
         if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
@@ -64,7 +64,7 @@ impl Bench {
                     let experiment = request.experiment.clone();
                     BenchRequest { experiment, iterations: Some(k), batch: None, size: Some(size) }
                 };
-                // Memory once taken is rarely given back, so what is small goes first.
+                // The allocator rarely returns memory to the system, so small measurements run first.
                 let by_iterations = [1, 2, 4, 8, 16].map(|factor| of(sizes[0], factor * k));
                 let by_size = sizes[1..].iter().filter(|&&s| s <= largest).map(|&s| of(s, k));
                 by_iterations.into_iter().chain(by_size).map(|r| (BenchKind::Scaling, r)).collect()
@@ -101,7 +101,7 @@ impl Job for Bench {
 }
 
 impl Bench {
-    /// Runs rounds until the time is up; the first, which fills caches and takes memory, does not count.
+    /// Runs rounds until the time is up. The first round warms caches and allocates, and does not count.
     fn measure(&self, kind: BenchKind, request: &BenchRequest) -> Result<Row> {
         report::reset_peak_rss();
         let mut work = self.task.workload(kind, request)?;
@@ -109,7 +109,7 @@ impl Bench {
         (work.round)()?;
         let mut round_seconds = warm.elapsed().as_secs_f64();
         let (mut rounds, start) = (0, Instant::now());
-        // One round of a large sample may be long enough by itself.
+        // A single round of a large sample may already take long enough.
         while rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * round_seconds < self.seconds {
             let begin = Instant::now();
             (work.round)()?;
@@ -136,7 +136,7 @@ impl Row {
         1e3 * self.seconds / self.samples as f64
     }
 
-    /// Of one core.
+    /// Nanoseconds of one core per agent and iteration.
     fn ns_per_agent_iteration(&self) -> f64 {
         let pieces = self.samples as f64 * self.work.agents as f64 * self.work.iterations as f64;
         1e9 * self.seconds * self.threads as f64 / pieces

@@ -7,7 +7,7 @@ use crate::args::EvalArgs;
 use crate::report::Report;
 use crate::tasks::{ALL, EvalRequest, Source};
 
-/// Checks what was typed; the job evaluates.
+/// Checks the arguments; the job evaluates.
 pub fn eval(args: EvalArgs) -> Result<Box<dyn Job>> {
     ALL.iter().try_for_each(|task| task.check_options(&args.task))?;
     let weights = Source::parse(&args.weights)?;

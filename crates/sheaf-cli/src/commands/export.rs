@@ -1,5 +1,5 @@
-//! `sheaf export`: the weights of a checkpoint or a weights file as a file of their own, in 32 or 16 bits; or a mean of two;
-//! with keys of their experiment changed, if asked.
+//! `sheaf export`: writes the weights of a checkpoint or a weights file to a file of their own, in 32 or 16 bits.
+//! Optionally averages them with other weights, or changes keys of their experiment.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ struct Mix {
 }
 
 impl Export {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn check(args: ExportArgs) -> Result<Self> {
         check_out(&args.out)?;
         if !(0.0..=1.0).contains(&args.share) {
@@ -62,7 +62,7 @@ impl Job for Export {
         if !self.overrides.is_empty() {
             let place = format!("configuration in {}", weights.tensors().place());
             let (config, changed) = task.change(&place, &about.config, &self.overrides)?;
-            weights.params(&changed)?; // refuses keys that change the parameters
+            weights.params(&changed)?; // rejects keys that change the parameters
             about.config = config;
             about.record = noted(&about.record, &self.overrides);
         }
@@ -75,14 +75,14 @@ impl Job for Export {
     }
 }
 
-/// The record with a note of the keys that were changed after training.
+/// The record, with a note of the keys that were changed after training.
 fn noted(record: &str, overrides: &[String]) -> String {
     let record: Value = serde_json::from_str(record).unwrap_or(Value::Null);
     json!({ "weights": "keys changed after training", "set": overrides, "of": record }).to_string()
 }
 
 impl Mix {
-    /// Moves `params` by the share towards those of `other`; the record of the mean.
+    /// Moves `params` by the given share towards those of `other`; returns the record of the mean.
     fn move_towards(
         &self,
         params: &mut [f32],

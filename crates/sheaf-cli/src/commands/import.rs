@@ -1,4 +1,4 @@
-//! `sheaf import`: parameters under the authors' names become weights under ours.
+//! `sheaf import`: converts parameters under the authors' names to weights under ours.
 
 use safetensors::tensor::Dtype;
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -9,10 +9,10 @@ use crate::args::ImportArgs;
 use crate::report::{Report, count};
 use crate::tasks::{self, AuthorsModel, Task};
 
-/// What may stand before a name; the first that fits is taken, so the running average goes before the rest.
+/// Possible prefixes of a name. The first match wins, so the running average comes before the rest.
 const PREFIXES: [&str; 4] = ["ema_params/", "params/", "param/", ""];
 
-/// Checks what was typed; the job reads the parameters and writes them as weights.
+/// Checks the arguments; the job reads the parameters and writes them as weights.
 pub fn import(args: ImportArgs) -> Result<Box<dyn Job>> {
     let ImportArgs { from, experiment, out, .. } = args;
     check_out(&out)?;
@@ -34,7 +34,7 @@ pub fn import(args: ImportArgs) -> Result<Box<dyn Job>> {
                 &[Dtype::F32, Dtype::F16],
             )?);
         }
-        // The name alone: where the file lies on this machine means nothing elsewhere.
+        // The file name alone: its folder on this machine means nothing elsewhere.
         let name = from.file_name().unwrap_or_default().to_string_lossy();
         let record = serde_json::json!({ "imported_from": name, "prefix": prefix });
         let about = WeightsMeta { task: task.name().into(), config, record: record.to_string() };
@@ -49,7 +49,7 @@ pub fn import(args: ImportArgs) -> Result<Box<dyn Job>> {
     }))
 }
 
-/// What stands before the names in this file.
+/// The prefix of the names in this file.
 fn prefix_of(task: &dyn Task, file: &TensorFile, names: &[String]) -> Result<&'static str> {
     let has = |prefix: &&str| names.iter().any(|name| file.info(&format!("{prefix}{name}")).is_some());
     PREFIXES.into_iter().find(has).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! `sheaf inspect`: what a file of weights, or a checkpoint, says about itself.
+//! `sheaf inspect`: the contents of a weights file or a checkpoint.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::Job;
 use crate::report::{Report, count, duration};
 use crate::tasks::Source;
 
-/// Checks what was typed; the job reads the file.
+/// Checks the arguments; the job reads the file.
 pub fn inspect(text: &str) -> Result<Box<dyn Job>> {
     let source = Source::parse(text)?;
     Ok(Box::new(move || {
@@ -35,7 +35,7 @@ pub fn inspect(text: &str) -> Result<Box<dyn Job>> {
 
 /// A checkpoint's report, if the file is one.
 fn checkpoint(path: &Path) -> Result<Option<Report>> {
-    // Whatever else is wrong with the file is told when it is read as weights.
+    // Any other error in the file is reported when it is read as weights.
     let Ok(file) = CheckpointFile::read(path) else { return Ok(None) };
     let tensors = TensorFile::read(path)?;
     let (task, counters) = (file.task()?.to_string(), file.counters()?);
@@ -51,7 +51,7 @@ fn checkpoint(path: &Path) -> Result<Option<Report>> {
     Ok(Some(report))
 }
 
-/// Configuration and the table of parameters.
+/// The configuration and the table of parameters.
 fn sections(config: &str, tensors: &TensorFile, prefix: &str) -> String {
     let mut text = format!("# configuration\n{}\n\n# parameters\n", config.trim_end());
     let rows = rows(tensors, prefix);
@@ -85,7 +85,7 @@ fn finish(report: &mut Report, tensors: &TensorFile, prefix: &str) {
     report.value("tensors", list);
 }
 
-/// The record in lines: what is single first, then the history, one line each.
+/// The record as lines: single values first, then the history, one line each.
 fn record_text(record: &Value) -> String {
     let Some(map) = record.as_object() else { return "none\n".into() };
     let (short, long): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
@@ -103,7 +103,7 @@ fn record_text(record: &Value) -> String {
     text
 }
 
-/// An event or a part: what fits on a line, steps first, then what does not, further in.
+/// An event or a part of one: first the values that fit on one line, steps first; then the others, indented.
 fn event_text(key: &str, item: &Value) -> String {
     let Some(map) = item.as_object() else { return format!("{key}: {}\n", plain(item)) };
     let (mut short, long): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
@@ -113,7 +113,7 @@ fn event_text(key: &str, item: &Value) -> String {
     format!("{key}: {}\n{}", told.join(", "), indented(&record_text(&rest)))
 }
 
-/// Whether a value takes one line.
+/// Whether a value fits on one line.
 fn is_short(value: &Value) -> bool {
     !value.is_array() && !value.is_object() && !value.as_str().is_some_and(|text| text.contains('\n'))
 }

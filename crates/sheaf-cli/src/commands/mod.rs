@@ -1,4 +1,4 @@
-//! One file per command: what was typed, checked; and what is done about it.
+//! One file per command: checks its arguments and runs its job.
 
 mod bench;
 mod bench_kind;
@@ -24,12 +24,12 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 use crate::report::Report;
 
-/// How a job ended, when it did not end in an error.
+/// How a job ended, if not with an error.
 #[derive(Debug)]
 pub enum Ending {
-    /// All of it was done.
+    /// The job is complete.
     Done(Report),
-    /// It was interrupted; what was done so far is saved.
+    /// The job was interrupted; its progress is saved.
     Interrupted(Report),
 }
 
@@ -39,9 +39,9 @@ impl From<Report> for Ending {
     }
 }
 
-/// Something that can be done.
+/// A job that can run.
 pub trait Job {
-    /// Does it.
+    /// Runs the job.
     fn run(&self) -> Result<Ending>;
 }
 
@@ -60,7 +60,7 @@ fn use_threads(threads: Option<usize>) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Unsupported, "--threads", "threads the system can start", e))
 }
 
-/// Checks that every `--set` has the form of one and leaves the task alone.
+/// Checks that every `--set` has the form `key=value` and does not change the task.
 pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
     for text in overrides {
         let wrong = |kind, want, got| {
@@ -78,9 +78,9 @@ pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks early, before hours of work, that a file can be written where it is wanted.
+/// Checks early, before hours of work, that a file can be written at this path.
 ///
-/// Files are written beside their place and renamed into it. A device must not be replaced by a file like that.
+/// Files are written to a temporary name and renamed. A device must not be replaced by a file this way.
 pub(crate) fn check_out(path: &Path) -> Result<()> {
     let place = path.display().to_string();
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

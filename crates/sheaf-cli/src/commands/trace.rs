@@ -12,7 +12,7 @@ use crate::args::TraceArgs;
 use crate::progress::Waiting;
 use crate::tasks::{Source, TraceArrays, TraceRequest};
 
-/// Checks what was typed; the job solves and writes.
+/// Checks the arguments; the job solves and writes.
 pub fn trace(args: TraceArgs) -> Result<Box<dyn Job>> {
     let TraceArgs { data, index, iterations, out, .. } = args;
     check_out(&out)?;
@@ -36,7 +36,7 @@ pub fn trace(args: TraceArgs) -> Result<Box<dyn Job>> {
     }))
 }
 
-/// Writes the arrays to a file; their names and shapes.
+/// Writes the arrays to a file; returns their names and shapes.
 fn write(out: &Path, arrays: &TraceArrays, about: &[(&str, &str)]) -> Result<Vec<String>> {
     let about: HashMap<_, _> =
         about.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();

@@ -1,4 +1,4 @@
-//! `sheaf train`: from an experiment file to weights, with a bar to watch; Ctrl-C saves and leaves.
+//! `sheaf train`: trains from an experiment file to weights, with a progress bar. Ctrl-C saves and exits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Train {
 }
 
 impl Train {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn check(args: TrainArgs) -> Result<Self> {
         let mut overrides = args.set;
         check_set(&overrides, "train.steps=1000")?;
@@ -119,7 +119,7 @@ impl Train {
     }
 }
 
-/// Which task an experiment is for.
+/// The task of an experiment.
 fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().map_or("", |span| text.get(..span.start).unwrap_or(""));
@@ -134,7 +134,7 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C raises. A second Ctrl-C exits at once.
+/// A flag that Ctrl-C sets. A second Ctrl-C exits at once.
 fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
@@ -148,10 +148,10 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Between lines of progress where there is no terminal for a bar.
+/// Time between lines of progress where there is no terminal for a bar.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
 
-/// Follows a run on standard error.
+/// Reports a run on standard error.
 struct Watcher {
     bar: Bar,
     last_log: Instant,
@@ -213,7 +213,7 @@ impl TrainObserver for Watcher {
     }
 }
 
-/// Names and values in one line; parts of one are told in percent.
+/// Names and values on one line; fractions are shown in percent.
 fn metrics_text(metrics: &Value) -> String {
     let Some(map) = metrics.as_object() else { return String::new() };
     let told = map.iter().map(|(name, value)| match value.as_f64() {

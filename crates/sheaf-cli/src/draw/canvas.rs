@@ -1,4 +1,4 @@
-//! A picture of palette colours: the maze, beside it the heat if there is one, below it how far the solve has come.
+//! A picture of palette colours: the maze, the heat beside it if there is any, and a progress bar below.
 //!
 //! Cells are squares of `cell` pixels that start at the corner, without frames or smoothing, so that a plain picture
 //! can be read again as a maze.
@@ -8,14 +8,14 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::palette::{index, index_of, index_of_heat};
 use super::{Cell, Frame, Scene};
 
-/// Pixels as places in [`palette::table`](super::palette::table).
+/// Pixels as indices into [`palette::table`](super::palette::table).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canvas {
     /// Columns of pixels.
     pub width: usize,
     /// Rows of pixels.
     pub height: usize,
-    /// Colours.
+    /// Colour of each pixel.
     pub pixels: Vec<u8>, // [height, width]
 }
 
@@ -73,8 +73,8 @@ impl Canvas {
         }
     }
 
-    /// A bar of `height` pixels at `top`, of which the part `progress` from 0 to 1 is done; colours of the whole bar
-    /// and of what is done.
+    /// A bar of `height` pixels at `top`, filled to `progress` from 0 to 1. `colours` are those of the whole bar and of
+    /// the filled part.
     pub(super) fn bar(&mut self, top: usize, height: usize, progress: f32, colours: (u8, u8)) {
         let done = (progress.clamp(0.0, 1.0) * self.width as f32).round() as usize;
         self.fill(0, top, self.width, height, colours.0);

@@ -1,4 +1,4 @@
-//! Pictures as files: the ending of the name says which kind.
+//! Pictures as files: the extension selects the format.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use sheaf_learn::train::file::write_whole;
 use super::gif::{self, Timing};
 use super::{Frame, Scene, canvas, png, svg};
 
-/// Writes frames to a `.png` (the last), `.gif` or `.svg` (all of them) file, beside its place first.
+/// Writes frames to a `.png` (the last), `.gif` or `.svg` (all of them) file, through a temporary file.
 pub fn write(path: &Path, scene: &Scene, frames: &[Frame]) -> Result<()> {
     let bytes = render(path, scene, frames)?;
     write_whole(path, &bytes)
 }
 
-/// Checks early, before anything is computed, that a name ends in a kind of picture that can be written.
+/// Checks early, before anything is computed, that the extension is one of a supported format.
 pub fn check_name(path: &Path) -> Result<()> {
     kind(path).map(|_| ())
 }
 
-/// Kinds of picture files.
+/// Picture file formats.
 pub(super) enum Kind {
     Png,
     Gif,

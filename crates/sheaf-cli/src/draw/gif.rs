@@ -1,7 +1,7 @@
-//! Animated GIFs: the path forming from iteration to iteration, with a bar that shows how far it has come.
+//! Animated GIFs: the path as it forms from iteration to iteration, with a progress bar.
 //!
-//! Each frame after the first holds only the rectangle that changed. Only the last is judged: marks for wrong pixels
-//! on a path that is still forming would hide it.
+//! Each frame after the first holds only the rectangle that changed. Only the last frame is judged: marks for wrong
+//! pixels on a path that is still forming would hide it.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::{Frame, Scene, palette};
 pub struct Timing {
     /// Hundredths of a second between iterations.
     pub step: u16,
-    /// Hundredths of a second the last one stays.
+    /// Hundredths of a second that the last frame stays.
     pub hold: u16,
 }
 
@@ -27,7 +27,7 @@ impl Timing {
     }
 }
 
-/// Frames as the bytes of a GIF file that repeats for ever, with cells of `cell` pixels.
+/// Frames as the bytes of a GIF file that loops forever, with cells of `cell` pixels.
 pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> Result<Vec<u8>> {
     let unjudged = Scene { label: None, ..*scene };
     let drawn = frames.iter().enumerate().map(|(i, frame)| {
@@ -38,7 +38,7 @@ pub fn render(scene: &Scene, frames: &[Frame], cell: usize, timing: Timing) -> R
     encode(drawn, frames.len(), &palette::table(), timing)
 }
 
-/// `count` canvases of one size as the bytes of a GIF file that repeats for ever; `colours` are red, green and blue of
+/// `count` canvases of one size as the bytes of a GIF file that loops forever; `colours` are red, green and blue of
 /// each colour.
 pub fn encode(
     canvases: impl IntoIterator<Item = Result<Canvas>>,
@@ -94,7 +94,7 @@ impl Area {
     }
 }
 
-/// The smallest rectangle with all pixels that differ; one pixel if none does, as a frame cannot be empty.
+/// The smallest rectangle that holds all differing pixels; one pixel if none differs, since a frame cannot be empty.
 fn changed(before: &Canvas, after: &Canvas) -> Area {
     let (mut left, mut top, mut right, mut bottom) = (after.width, after.height, 0, 0);
     for (row, (a, b)) in

@@ -1,4 +1,4 @@
-//! Mazes as text: two coloured blanks per pixel, half blocks where the line is too short for that, or plain
+//! Mazes as text: two coloured blanks per pixel, half blocks where the terminal is too narrow for that, or plain
 //! characters.
 //!
 //! | character | shows |
@@ -7,7 +7,7 @@
 //! | space `.` `:` `*` | open: path less probable than 0.1, 0.3, 0.5, or more |
 //! | `x` `o` | predicted but not on the true path; on the true path but not predicted |
 //!
-//! Plain characters are what `sheaf solve maze` reads.
+//! `sheaf solve maze` reads the plain characters.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -37,7 +37,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// The style for what standard output is and the environment asks for.
+    /// The style that suits standard output and the environment.
     pub fn detect(width: usize) -> Self {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let columns = terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into());
@@ -50,7 +50,7 @@ impl Style {
         )
     }
 
-    /// Plain characters unless a terminal may be coloured; then the largest that fits into `columns`.
+    /// Plain characters unless the terminal supports colours; then the largest style that fits into `columns`.
     pub fn choose(width: usize, terminal: bool, no_colour: bool, colour_term: &str, columns: usize) -> Self {
         if !terminal || no_colour {
             return Self::Ascii;
@@ -59,13 +59,13 @@ impl Style {
         if 2 * width <= columns { Self::Wide(depth) } else { Self::Half(depth) }
     }
 
-    /// Lines a maze of `height` rows takes.
+    /// Lines that a maze of `height` rows takes.
     pub fn lines(self, height: usize) -> usize {
         if matches!(self, Self::Half(_)) { height.div_ceil(2) } else { height }
     }
 }
 
-/// A frame as lines of text, each ended.
+/// A frame as lines of text, each terminated.
 pub fn render(scene: &Scene, frame: &Frame, style: Style) -> Result<String> {
     scene.check(frame)?;
     let mut out = String::new();
@@ -116,7 +116,7 @@ fn wide_line(out: &mut String, scene: &Scene, frame: &Frame, row: usize, depth: 
             Cell::Missed(_) => "··",
             _ => "  ",
         };
-        // Blanks have no front colour to change.
+        // Blanks have no foreground colour to change.
         let colours =
             (if text == "  " { current.map_or(front, |(f, _)| f) } else { front }, palette::cell(cell));
         switch(out, &mut current, colours, depth);
@@ -136,7 +136,7 @@ fn half_line(out: &mut String, scene: &Scene, frame: &Frame, row: usize, depth: 
         if row + 1 < scene.height() {
             switch(out, &mut current, (upper, colour(row + 1, column)), depth);
         } else {
-            // Below the last row of an odd number the terminal keeps its own colour.
+            // Below the last row, if the number of rows is odd, the terminal keeps its own colour.
             let _ = write!(out, "\x1b[0;38;{}m", code(upper, depth));
         }
         out.push('▀');
@@ -144,7 +144,7 @@ fn half_line(out: &mut String, scene: &Scene, frame: &Frame, row: usize, depth: 
     out.push_str("\x1b[0m");
 }
 
-/// Changes front and back colour where they differ from what is set.
+/// Changes the foreground and background colours where they differ from the current ones.
 pub(super) fn switch(
     out: &mut String,
     current: &mut Option<(Colour, Colour)>,

@@ -1,7 +1,7 @@
-//! Pictures of mazes and of what the agents think of them.
+//! Pictures of mazes and of the agents' predictions.
 //!
-//! A [`Scene`] is what stays, a [`Frame`] what changes from iteration to iteration; both borrow plain arrays. What a
-//! pixel shows is decided once, in [`Scene::cell`]; the renderers only differ in how they put it down.
+//! A [`Scene`] is the fixed part, a [`Frame`] the part that changes from iteration to iteration; both borrow plain
+//! arrays. [`Scene::cell`] decides what a pixel shows; the renderers differ only in how they draw it.
 //!
 //! | renderer | takes | gives |
 //! | --- | --- | --- |
@@ -9,9 +9,9 @@
 //! | [`png`] | one frame | an image; also reads images |
 //! | [`gif`] | all frames | an animation |
 //! | [`svg`] | one or all frames | vectors, animated if there are several |
-//! | [`export`] | all frames | a file of the kind its name says |
+//! | [`export`] | all frames | a file whose format its extension selects |
 //!
-//! Boards of Sudoku have renderers of their own, in [`sudoku`], as have votes on pictures, in [`votes`].
+//! Sudoku boards have their own renderers in [`sudoku`], votes on pictures in [`votes`].
 
 pub mod canvas;
 pub mod export;
@@ -36,14 +36,14 @@ pub struct Scene<'a> {
     label: Option<&'a [u8]>, // [height, width]
 }
 
-/// What the agents say at one iteration.
+/// The agents' outputs at one iteration.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// How probable the path is at each pixel.
+    /// Probability of the path at each pixel.
     pub probability: &'a [f32], // [height, width]
     /// The predicted tokens; without them a pixel counts as path where its probability is one half or more.
     pub predicted: Option<&'a [u8]>, // [height, width]
-    /// Something else to show beside the maze, like residuals: any scale, the largest is drawn brightest.
+    /// A second quantity to show beside the maze, such as residuals: any scale, the largest is drawn brightest.
     pub heat: Option<&'a [f32]>, // [height, width]
 }
 
@@ -56,9 +56,9 @@ pub enum Cell {
     Start,
     /// The goal.
     Goal,
-    /// An open pixel, judged rightly or without a known path to judge it by.
+    /// An open pixel, predicted correctly or without a known path to compare with.
     Open(f32),
-    /// Predicted as path, but not on the true one.
+    /// Predicted as path, but not on the true path.
     Extra(f32),
     /// On the true path, but not predicted.
     Missed(f32),
@@ -106,7 +106,7 @@ impl<'a> Scene<'a> {
 
     /// What a pixel shows in a frame that has been [checked](Self::check).
     pub fn cell(&self, frame: &Frame, pixel: usize) -> Cell {
-        // A NaN is drawn as no path rather than as any.
+        // A NaN is drawn as no path.
         let probability = frame.probability[pixel].clamp(0.0, 1.0);
         let probability = if probability.is_nan() { 0.0 } else { probability };
         let on_path = frame.predicted.map_or(probability >= 0.5, |p| p[pixel] == PATH);
@@ -132,7 +132,7 @@ fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Shape, place, format_args!("{expected} pixels"), got))
 }
 
-/// One number per agent as one per pixel: the mean over the agents that see it.
+/// Converts one number per agent to one per pixel: the mean over the agents that see the pixel.
 pub fn agents_to_pixels(
     grid: &ViewGrid,
     agents: &[f32],     // [agents]

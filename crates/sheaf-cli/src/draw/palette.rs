@@ -1,7 +1,7 @@
-//! The colours of all renderers, and the 256 of them that images use.
+//! The colours of all renderers, and the 256-colour table of images.
 //!
-//! Walls are dark, ways light, the start green and the goal red, so that a picture can be read again as a maze; the
-//! path is blue, what should not be there violet, what is missing orange.
+//! Walls are dark, open pixels light, the start green and the goal red, so that a picture can be read back as a maze.
+//! The path is blue, false path violet, missing path orange.
 
 use super::Cell;
 
@@ -12,9 +12,9 @@ pub type Colour = [u8; 3];
 pub const WALL: Colour = [32, 36, 52];
 /// Open pixels where no path is expected.
 pub const OPEN: Colour = [247, 244, 237];
-/// The path where it is certain.
+/// A certain path.
 pub const PATH: Colour = [52, 120, 246];
-/// A certain path where there is none.
+/// A certain path where there should be none.
 pub const EXTRA: Colour = [160, 70, 220];
 /// The mark on pixels where the path is missing.
 pub const MISSED: Colour = [245, 140, 20];
@@ -22,16 +22,16 @@ pub const MISSED: Colour = [245, 140, 20];
 pub const START: Colour = [38, 166, 91];
 /// The goal.
 pub const GOAL: Colour = [226, 58, 62];
-/// What lies around and between pictures.
+/// The background around and between pictures.
 pub const PAPER: Colour = [255, 255, 255];
-/// The part of a progress bar that is still to come.
+/// The part of a progress bar that is not yet filled.
 pub const TRACK: Colour = [222, 222, 226];
 
-/// From nothing to the largest heat, evenly spaced.
+/// The scale from zero to the largest heat, evenly spaced.
 const HEAT: [Colour; 6] =
     [[247, 244, 237], [253, 217, 140], [250, 155, 70], [225, 80, 75], [150, 35, 105], [60, 10, 90]];
 
-/// A colour between two, `part` of the way.
+/// A colour between two, at `part` of the way.
 pub fn mix(from: Colour, to: Colour, part: f32) -> Colour {
     std::array::from_fn(|i| {
         let (a, b) = (f32::from(from[i]), f32::from(to[i]));
@@ -46,7 +46,7 @@ pub fn heat(value: f32) -> Colour {
     mix(HEAT[below], HEAT[below + 1], at - below as f32)
 }
 
-/// The colour of a pixel of the maze. A missing path is marked on top of it by the renderers.
+/// The colour of a pixel of the maze. The renderers mark a missing path on top of it.
 pub fn cell(cell: Cell) -> Colour {
     match cell {
         Cell::Wall => WALL,
@@ -57,7 +57,7 @@ pub fn cell(cell: Cell) -> Colour {
     }
 }
 
-/// Places of the colours in [`table`].
+/// Indices of the colours in [`table`].
 pub(super) mod index {
     pub const PAPER: u8 = 0;
     pub const WALL: u8 = 1;
@@ -71,12 +71,12 @@ pub(super) mod index {
     pub const HEAT_LEVELS: u8 = 136;
 }
 
-/// The place of a level from 0 to 1 among `count` that start at `first`.
+/// The index of a level from 0 to 1 among the `count` that start at `first`.
 fn level(first: u8, count: u8, value: f32) -> u8 {
     first + (value.clamp(0.0, 1.0) * f32::from(count - 1)).round() as u8
 }
 
-/// The place of a pixel's colour in [`table`].
+/// The index of a pixel's colour in [`table`].
 pub(super) fn index_of(cell: Cell) -> u8 {
     match cell {
         Cell::Wall => index::WALL,
@@ -87,7 +87,7 @@ pub(super) fn index_of(cell: Cell) -> u8 {
     }
 }
 
-/// The place of a heat's colour in [`table`].
+/// The index of a heat's colour in [`table`].
 pub(super) fn index_of_heat(value: f32) -> u8 {
     level(index::HEAT_LEVELS, 120, value)
 }

@@ -1,4 +1,4 @@
-//! PNG images: one frame written, any picture read.
+//! PNG images: writes one frame, reads any picture.
 
 use std::io::Cursor;
 
@@ -40,11 +40,11 @@ pub struct Image {
     pub height: usize,
     /// Columns of pixels.
     pub width: usize,
-    /// Colours.
+    /// Colour of each pixel.
     pub rgb: Vec<u8>, // [height, width, 3]
 }
 
-/// Reads a PNG file of any colour type; what is transparent becomes white. `place` names it in errors.
+/// Reads a PNG file of any colour type; transparent pixels become white. `place` names it in errors.
 pub fn decode(bytes: &[u8], place: &str) -> Result<Image> {
     let failed = |e: ::png::DecodingError| {
         Error::new(ErrorKind::Malformed, place, "a PNG image", e)

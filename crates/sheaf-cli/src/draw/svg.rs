@@ -1,7 +1,7 @@
 //! SVG: the maze in units of cells, crisp at any size; animated where there are several frames.
 //!
-//! Walls are one shape, a row's run after the other. The path is drawn as blue of changing opacity over the ways, so
-//! an animation is one list of opacities per pixel; marks for wrong pixels belong to the last frame.
+//! Walls are one shape, made of horizontal runs. The path is drawn in blue of varying opacity over the open pixels, so
+//! an animation is one list of opacities per pixel. Marks for wrong pixels belong to the last frame.
 
 use std::fmt::Write;
 
@@ -60,7 +60,7 @@ fn runs(scene: &Scene) -> String {
     d
 }
 
-/// What lies on top of an open pixel, if anything.
+/// The overlay of an open pixel, if any.
 fn pixel_of(svg: &mut String, scene: &Scene, frames: &[Frame], last: &Frame, pixel: usize, seconds: f32) {
     let (x, y) = (pixel % scene.width(), pixel / scene.width());
     let square =
@@ -92,7 +92,7 @@ fn pixel_of(svg: &mut String, scene: &Scene, frames: &[Frame], last: &Frame, pix
     }
 }
 
-/// Hundredths of full colour.
+/// Opacity in hundredths.
 fn opacity(cell: Cell) -> u32 {
     match cell {
         Cell::Open(p) | Cell::Missed(p) => (100.0 * p).round() as u32,

@@ -1,5 +1,5 @@
-//! Pictures and what every agent takes them for: the picture on the left, on the right each pixel in the colour of the
-//! class its agent votes for, the brighter the surer the agent is.
+//! Pictures and the agents' votes: the picture on the left; on the right each pixel in the colour of the class that its
+//! agent votes for, brighter where the agent is more certain.
 //!
 //! | renderer | takes | gives |
 //! | --- | --- | --- |
@@ -19,24 +19,24 @@ use super::maze_terminal::{Depth, Style, code, switch};
 use super::palette::{self, Colour, mix};
 use super::png;
 
-/// A picture and the agents that look at it.
+/// A picture and the agents that see it.
 #[derive(Clone, Debug)]
 pub struct Scene<'a> {
     image: &'a [u8], // [height, width]
     height: usize,
     width: usize,
     classes: usize,
-    owner: Vec<Option<u32>>, // [height, width]: the agent that looks at a pixel
+    owner: Vec<Option<u32>>, // [height, width]: the agent that owns a pixel
 }
 
-/// What the agents say at one iteration.
+/// The agents' votes at one iteration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// Its number.
+    /// The number of the iteration.
     pub iteration: usize,
     /// The class each agent votes for.
     pub class: Vec<u8>, // [agents]
-    /// How sure it is, from 0 (all classes alike) to 1.
+    /// How certain each agent is, from 0 (uniform over the classes) to 1.
     pub sure: Vec<f32>, // [agents]
 }
 
@@ -48,7 +48,8 @@ const GREYS: usize = 32;
 const FIRST: usize = 3;
 
 impl<'a> Scene<'a> {
-    /// A picture seen by the agents of a grid; a pixel that several see belongs to the one in whose middle it is most.
+    /// A picture seen by the agents of a grid. A pixel that several agents see belongs to the one with the nearest
+    /// centre.
     pub fn new(image: &'a [u8], grid: &ViewGrid, classes: usize) -> Self {
         let mut owner = vec![None; grid.pixels()];
         let mut nearest = vec![usize::MAX; grid.pixels()];
@@ -75,13 +76,13 @@ impl<'a> Scene<'a> {
         self.height
     }
 
-    /// The vote at a pixel, where an agent looks at it.
+    /// The vote at a pixel, if an agent owns it.
     fn vote(&self, frame: &Frame, pixel: usize) -> Option<(usize, f32)> {
         let agent = self.owner[pixel]? as usize;
         Some((frame.class[agent].into(), frame.sure[agent]))
     }
 
-    /// What both panels show in a row and column of pixels.
+    /// What both panels show at a row and column of pixels.
     fn colour(&self, frame: &Frame, row: usize, column: usize) -> Colour {
         if column < self.width {
             return [self.image[row * self.width + column]; 3];
@@ -117,12 +118,12 @@ pub fn class_colour(class: usize, classes: usize) -> Colour {
     [0.0, 4.0, 2.0].map(|shift| (60.0 + 190.0 * ramp(shift)) as u8)
 }
 
-/// One character for a class: digits, then small letters, then large ones.
+/// One character for a class: digits, then lower-case letters, then upper-case ones.
 pub fn class_character(class: usize) -> char {
     (b'0'..=b'9').chain(b'a'..=b'z').chain(b'A'..=b'Z').nth(class).map_or('?', char::from)
 }
 
-/// A frame as lines of text, each ended.
+/// A frame as lines of text, each terminated.
 pub fn text(scene: &Scene<'_>, frame: &Frame, style: Style) -> String {
     let mut out = String::new();
     let step = if matches!(style, Style::Half(_)) { 2 } else { 1 };
@@ -154,7 +155,7 @@ fn coloured_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize,
         } else if row + 1 < scene.height {
             switch(out, &mut current, (upper, scene.colour(frame, row + 1, column)), depth);
         } else {
-            // So it does below the last row of an odd number.
+            // Likewise below the last row, if the number of rows is odd.
             out.push_str(&format!("\x1b[0;38;{}m", code(upper, depth)));
         }
         out.push_str(block);
@@ -162,7 +163,7 @@ fn coloured_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize,
     out.push_str("\x1b[0m");
 }
 
-/// A row as plain characters: darker ones for the picture, the class for the vote, a dot where the agent is unsure.
+/// A row as plain characters: darker ones for the picture, the class for the vote, a dot where the agent is uncertain.
 fn plain_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize) {
     const INK: &[u8] = b" .:-=+*#%@";
     let line = row * scene.width..(row + 1) * scene.width;
@@ -173,11 +174,11 @@ fn plain_line(out: &mut String, scene: &Scene<'_>, frame: &Frame, row: usize) {
         Some(_) => '.',
         None => ' ',
     }));
-    // No blanks at the end of a line.
+    // No trailing blanks.
     out.truncate(out.trim_end_matches(' ').len());
 }
 
-/// Checks early that a name ends in a kind of picture that can be written.
+/// Checks early that the extension is one of a supported format.
 pub fn check_name(path: &Path) -> Result<()> {
     match kind(path) {
         Ok(Kind::Png | Kind::Gif) => Ok(()),
@@ -188,7 +189,7 @@ pub fn check_name(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether a file of this name holds more than one frame.
+/// Whether a file of this format holds more than one frame.
 pub fn moves(path: &Path) -> bool {
     matches!(kind(path), Ok(Kind::Gif))
 }
@@ -245,7 +246,7 @@ fn draw(scene: &Scene<'_>, frame: &Frame, cell: usize, progress: Option<f32>) ->
         let voted = match scene.vote(frame, pixel) {
             Some((class, sure)) => {
                 let levels = levels(scene.classes);
-                // An agent that is not sure at all still shows a trace of a colour.
+                // A completely uncertain agent still shows a trace of colour.
                 let level = (sure.clamp(0.0, 1.0) * levels as f32).ceil().max(1.0) as usize - 1;
                 (FIRST + GREYS + class * levels + level).min(255)
             }

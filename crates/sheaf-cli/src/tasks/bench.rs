@@ -1,4 +1,4 @@
-//! What `sheaf bench` runs of a learned model: steps of training, batches, single samples, and the parts of a solve.
+//! What `sheaf bench` runs for a learned model: training steps, batches, single samples, and the parts of a solve.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::evaluate::SolveOptions;
@@ -13,7 +13,7 @@ const LAPLACIANS: usize = 1000;
 /// Samples of a batch.
 const BATCH: usize = 128;
 
-/// A round of the measurement `kind`, ready to run.
+/// One round of the measurement `kind`, ready to run.
 pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
     let experiment: Experiment<K> = request.experiment(Experiment::check)?;
     let size = request.size.unwrap_or(K::SIZES[0]);
@@ -77,7 +77,7 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
                 next = (next + 1) % count;
                 hot.solve(&model, &params, sheaf, next, k)
             }
-            // One sample after the other, each encoded, solved and decoded alone.
+            // One sample at a time, each encoded, solved and decoded alone.
             _ => (0..count).try_for_each(|i| {
                 hot.encode(&model, &params, sheaf, &samples, i..i + 1)?;
                 hot.solve(&model, &params, sheaf, 0, k)
@@ -88,7 +88,7 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     Ok(of(if each { count } else { 1 }, Some(1), round))
 }
 
-/// Whole updates, as the trainer makes them.
+/// Complete updates, as the trainer makes them.
 fn updates<K: Learned>(
     mut experiment: Experiment<K>,
     k: usize,

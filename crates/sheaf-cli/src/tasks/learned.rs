@@ -1,4 +1,4 @@
-//! A learned model of agents, as the commands see it: written once for all tasks.
+//! A learned model of agents as the commands use it, implemented once for all tasks.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -18,21 +18,21 @@ use super::{
 use crate::args::BenchKind;
 use crate::report::Report;
 
-/// What the commands need of a learned task beside its declaration.
+/// What the commands need from a learned task in addition to its declaration.
 pub trait Learned: task::Task {
     /// The weights that ship with the program.
     const BUILTIN: &'static [u8];
-    /// Sizes that `bench scaling` goes through; the first is the usual one.
+    /// Sizes that `bench scaling` measures; the first is the default.
     const SIZES: &'static [usize];
     /// Whether `bench` solves with the built-in weights unless an experiment is given. Other tasks are measured with
-    /// initial parameters: their time does not depend on what was learned.
+    /// initial parameters: their time does not depend on the trained values.
     const BENCH_BUILTIN: bool = false;
 
     /// Arguments of `sheaf solve`.
     type Solve: Arguments;
     /// Arguments of `sheaf data`.
     type Draw: Arguments;
-    /// Options of `sheaf eval` beside the common ones.
+    /// Options of `sheaf eval` in addition to the common ones.
     type Options: EvalOptions;
 
     /// Reads samples as `sheaf data` writes them.
@@ -44,7 +44,7 @@ pub trait Learned: task::Task {
     /// Shape of the outputs of one agent.
     fn output_shape(config: &Self::Config) -> Vec<usize>;
 
-    /// Adds to a trace what the outputs `[iterations, agents, outputs]` mean for sample `index`.
+    /// Adds to a trace the interpretation of the outputs `[iterations, agents, outputs]` of sample `index`.
     fn traced(
         weights: &Weights<Self>,
         set: &Self::Set,
@@ -53,13 +53,13 @@ pub trait Learned: task::Task {
         trace: &mut TraceArrays,
     ) -> Result<()>;
 
-    /// Samples to measure by.
+    /// Samples for benchmarks.
     fn bench_set(config: &Self::Config, size: usize, count: usize) -> Result<Self::Set>;
 
-    /// Samples to measure training by; the `[data]` section of the experiment is changed accordingly.
+    /// Samples for training benchmarks; the `[data]` section of the experiment is changed accordingly.
     fn bench_data(experiment: &mut Experiment<Self>, size: usize) -> Result<Loaded<Self::Set>>;
 
-    /// Solves all samples and judges the answers, as `sheaf eval` does, to measure by.
+    /// Solves all samples and scores the answers, as `sheaf eval` does, for benchmarks.
     fn answer(
         config: &Self::Config,
         model: &ModelOf<Self>,
@@ -78,7 +78,7 @@ impl<K> Agents<K> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The experiment `text` with keys changed, checked.
+/// The experiment `text` with overridden keys, checked.
 fn experiment<K: Learned>(place: &str, text: &str, overrides: &[String]) -> Result<Experiment<K>> {
     let experiment: Experiment<K> = strict::parse(place, text, overrides)?;
     experiment.check()?;

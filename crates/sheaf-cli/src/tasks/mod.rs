@@ -1,12 +1,12 @@
 //! What the commands need to know about a task.
 //!
-//! A task is one folder here and one entry in [`ALL`]; no command names one. Learned models of agents implement
-//! [`Learned`], from which [`Agents`] makes a [`Task`]; other models implement [`Task`] themselves.
+//! A task is one folder here and one entry in [`ALL`]; no command refers to a specific task. Learned models of agents
+//! implement [`Learned`], from which [`Agents`] makes a [`Task`]; other models implement [`Task`] directly.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `verbs` | arguments that a task declares for `solve`, `data` and `eval` |
-//! | `learned`, `bench` | everything that is the same for all learned models |
+//! | `learned`, `bench` | everything that is shared by all learned models |
 //! | `watch` | what `sheaf solve` does for every task: options, iterations, residuals, animations |
 //! | `source` | where weights come from |
 
@@ -45,7 +45,7 @@ pub static ALL: [&dyn Task; 4] = [
     &mnist::cnn::MnistCnn,
 ];
 
-/// One task, as the commands see it.
+/// One task, as the commands use it.
 pub trait Task: Sync {
     /// Its name in experiments, weights and arguments.
     fn name(&self) -> &'static str;
@@ -53,26 +53,26 @@ pub trait Task: Sync {
     /// The weights that ship with the program.
     fn builtin(&self) -> Option<&'static [u8]>;
 
-    /// `sheaf solve` of this task, if single samples can be solved and drawn.
+    /// `sheaf solve` for this task, if single samples can be solved and drawn.
     fn solve(&self) -> Option<Verb> {
         None
     }
 
-    /// `sheaf data` of this task, if it has data of its own.
+    /// `sheaf data` for this task, if it has its own data.
     fn data(&self) -> Option<Verb> {
         None
     }
 
-    /// The options of `sheaf eval` that this task has beside the common ones: a command with nothing else.
+    /// The options of `sheaf eval` that this task adds to the common ones, as a command with nothing else.
     fn eval_options(&self) -> clap::Command;
 
-    /// Checks the values of those options.
+    /// Checks the values of these options.
     fn check_options(&self, options: &TaskOptions) -> Result<()>;
 
-    /// A run of the experiment `text`, which errors call `place`.
+    /// A run of the experiment `text`; `place` names it in errors.
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared>;
 
-    /// The experiment `text`, which errors call `place`, with keys changed, and the parameters its model has.
+    /// The experiment `text` with overridden keys, and the parameters of its model; `place` names it in errors.
     fn change(&self, place: &str, text: &str, overrides: &[String]) -> Result<(String, ParamLayout)>;
 
     /// Adds to the report how well weights solve the samples of a file.
@@ -81,16 +81,16 @@ pub trait Task: Sync {
     /// Every iteration of one solve.
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays>;
 
-    /// The model of an experiment (the published one without) with the authors' names of its parameters.
+    /// The model of an experiment (by default the published one) with the authors' names of its parameters.
     fn authors_model(&self, experiment: Option<&Path>) -> Result<AuthorsModel>;
 
-    /// Something to run again and again while its time is taken.
+    /// A workload to run repeatedly while it is timed.
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload>;
 
-    /// Sizes that `bench scaling` goes through; the first is the usual one.
+    /// Sizes that `bench scaling` measures; the first is the default.
     fn sizes(&self) -> &'static [usize];
 
-    /// Kinds that `bench` measures beside training, evaluating and solving.
+    /// Kinds that `bench` measures in addition to training, evaluating and solving.
     fn hot_paths(&self) -> &'static [BenchKind] {
         &[]
     }
@@ -121,14 +121,14 @@ pub struct EvalRequest {
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's if not given.
     pub iterations: Option<usize>,
-    /// Stop when settled, after at most so many.
+    /// Stop when settled, after at most this many iterations.
     pub settle_within: Option<usize>,
     /// Options that only some tasks have.
     pub own: TaskOptions,
 }
 
 impl EvalRequest {
-    /// How to solve, where the experiment says `iterations`.
+    /// How to solve, with `iterations` as the experiment's default.
     pub fn options(&self, iterations: &Iterations) -> SolveOptions {
         SolveOptions {
             settling: self.settle_within.map(|_| Settling::default()),
@@ -143,7 +143,7 @@ impl EvalRequest {
 pub struct TraceRequest {
     /// The samples.
     pub data: PathBuf,
-    /// Which of them.
+    /// Index of the sample.
     pub index: usize,
     /// Iterations; the experiment's if not given.
     pub iterations: Option<usize>,
@@ -156,11 +156,11 @@ pub struct TraceArrays {
     pub floats: Vec<(&'static str, Vec<usize>, Vec<f32>)>,
     /// Tokens: name, shape, values.
     pub bytes: Vec<(&'static str, Vec<usize>, Vec<u8>)>,
-    /// What was found, for the report.
+    /// Results for the report.
     pub report: Report,
 }
 
-/// A model and what the authors call its parameters.
+/// A model and the authors' names of its parameters.
 #[derive(Debug)]
 pub struct AuthorsModel {
     /// Names and shapes.
@@ -185,7 +185,7 @@ pub struct BenchRequest {
 }
 
 impl BenchRequest {
-    /// The experiment, which `check` accepts.
+    /// The experiment, checked by `check`.
     fn experiment<E: StrictConfig>(&self, check: impl FnOnce(&E) -> Result<()>) -> Result<E> {
         let experiment = strict::read_or_default(self.experiment.as_deref())?;
         check(&experiment)?;
@@ -193,7 +193,7 @@ impl BenchRequest {
     }
 }
 
-/// Something to run again and again while its time is taken.
+/// A workload to run repeatedly while it is timed.
 pub struct Workload {
     /// Size of a sample.
     pub size: usize,
@@ -201,15 +201,15 @@ pub struct Workload {
     pub agents: usize,
     /// Iterations of a sample.
     pub iterations: usize,
-    /// Samples of a round.
+    /// Samples per round.
     pub batch: usize,
-    /// Threads it uses, where it does not use all.
+    /// Threads it uses, if not all.
     pub threads: Option<usize>,
-    /// One round.
+    /// Runs one round.
     pub round: Box<dyn FnMut() -> Result<()>>,
 }
 
-/// Seed of everything that is drawn to measure by.
+/// Seed of everything drawn for benchmarks.
 const BENCH_SEED: u64 = 1;
 
 /// Names of all tasks.
@@ -217,7 +217,7 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|task| task.name()).collect()
 }
 
-/// The task of that name; `place` says where the name stands.
+/// The task of that name; `place` is where the name was given.
 pub fn find(place: &str, name: &str) -> Result<&'static dyn Task> {
     ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| {
         let known: Vec<String> = names().iter().map(|n| format!("`{n}`")).collect();
@@ -226,7 +226,7 @@ pub fn find(place: &str, name: &str) -> Result<&'static dyn Task> {
     })
 }
 
-/// Another number each time, short enough to type again.
+/// A different seed each time, short enough to type again.
 pub(crate) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000

@@ -10,7 +10,7 @@ use super::{ALL, Task, find};
 /// Where weights come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Part of the program.
+    /// Built into the program.
     Builtin(&'static dyn Task, &'static [u8]),
     /// A file.
     File(PathBuf),
@@ -29,7 +29,7 @@ impl Source {
         })
     }
 
-    /// What records call it: the name of a file without its folders, which mean nothing on another machine.
+    /// The name used in records: the file name without its folders, which mean nothing on another machine.
     pub fn name(&self) -> String {
         match self {
             Self::Builtin(task, _) => format!("builtin:{}", task.name()),
@@ -45,7 +45,7 @@ impl Source {
         }
     }
 
-    /// Reads the weights and finds their task.
+    /// Reads the weights and determines their task.
     pub fn open_with_task(&self) -> Result<(WeightsFile, &'static dyn Task)> {
         let weights = self.open()?;
         let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;

@@ -8,16 +8,16 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::{ALL, Task};
 use crate::commands::Job;
 
-/// Arguments that become a job. Their documentation is the help of the subcommand.
+/// Arguments that become a job. Their doc comments are the help of the subcommand.
 pub trait Arguments: Args {
-    /// Checks what was typed; with `json` nothing moves on the screen.
+    /// Checks the arguments; `json` disables animations.
     fn check(self, json: bool) -> Result<Box<dyn Job>>;
 }
 
-/// From what was typed to a job, with or without `--json`.
+/// Turns parsed arguments into a job, with or without `--json`.
 type Check = fn(&ArgMatches, bool) -> Result<Box<dyn Job>>;
 
-/// A subcommand that a task declares, and how what was typed becomes a job.
+/// A subcommand that a task declares, and how its arguments become a job.
 #[derive(Clone, Debug)]
 pub struct Verb {
     command: Command,
@@ -32,13 +32,13 @@ impl Verb {
     }
 }
 
-/// Arguments of type `A` from what has been parsed already.
+/// Arguments of type `A` from already parsed matches.
 fn parsed<A: Args>(matches: &ArgMatches) -> Result<A> {
     let wrong = |e| Error::new(ErrorKind::Malformed, "arguments", "those that the help lists", e);
     A::from_arg_matches(matches).map_err(wrong)
 }
 
-/// The subcommand of one of the tasks, as it was typed: of `sheaf data` if `DATA`, else of `sheaf solve`.
+/// The selected subcommand of a task: of `sheaf data` if `DATA`, otherwise of `sheaf solve`.
 #[derive(Debug)]
 pub struct TaskCommand<const DATA: bool> {
     check: Check,
@@ -50,7 +50,7 @@ impl<const DATA: bool> TaskCommand<DATA> {
         if DATA { task.data() } else { task.solve() }
     }
 
-    /// Checks what was typed; with `json` nothing moves on the screen.
+    /// Checks the arguments; `json` disables animations.
     pub fn check(&self, json: bool) -> Result<Box<dyn Job>> {
         (self.check)(&self.matches, json)
     }
@@ -88,13 +88,13 @@ impl<const DATA: bool> Subcommand for TaskCommand<DATA> {
 
 /// Options of `sheaf eval` that a task declares.
 pub trait EvalOptions: Args {
-    /// Refuses values that make no sense.
+    /// Rejects invalid values.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// The options of `sheaf eval` that only some tasks have, as they were typed.
+/// The options of `sheaf eval` that only some tasks have, as given.
 #[derive(Clone, Debug)]
 pub struct TaskOptions(ArgMatches);
 
@@ -109,7 +109,7 @@ impl TaskOptions {
         parsed(&self.0)
     }
 
-    /// Refuses options that are given though weights of this task do not have them.
+    /// Rejects options that weights of this task do not have.
     pub fn check_task(&self, task: &dyn Task) -> Result<()> {
         let has =
             |task: &dyn Task, id: &clap::Id| task.eval_options().get_arguments().any(|a| a.get_id() == id);
@@ -140,7 +140,7 @@ impl FromArgMatches for TaskOptions {
 impl Args for TaskOptions {
     fn augment_args(mut command: Command) -> Command {
         for arg in declared() {
-            // Tasks that have an option in common declare the same one.
+            // Tasks that share an option declare it identically.
             if !command.get_arguments().any(|known| known.get_id() == arg.get_id()) {
                 command = command.arg(arg);
             }

@@ -40,7 +40,7 @@ pub struct WatchArgs {
 /// The common options, checked.
 #[derive(Debug)]
 pub struct Plan {
-    /// Exactly so many iterations.
+    /// Run exactly this many iterations.
     pub iterations: Option<usize>,
     /// Show an animation.
     pub animate: bool,
@@ -50,8 +50,7 @@ pub struct Plan {
 }
 
 impl WatchArgs {
-    /// Checks the options; `check_name` refuses kinds of pictures that the task cannot write. With `json` nothing moves
-    /// on the screen.
+    /// Checks the options; `check_name` rejects picture formats that the task cannot write. `json` disables animations.
     pub fn check<K: Learned>(self, json: bool, check_name: fn(&Path) -> Result<()>) -> Result<Plan> {
         if let Some(out) = &self.out {
             check_name(out)?;
@@ -66,11 +65,11 @@ impl WatchArgs {
 /// A watched solve.
 #[derive(Debug)]
 pub struct Solve<A> {
-    /// How it ended.
+    /// How the solve ended.
     pub watched: Watched<A>,
-    /// Distances after every iteration.
+    /// Residuals after every iteration.
     pub distances: Vec<Distances>,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
 }
 
@@ -85,7 +84,7 @@ impl Plan {
         self.animate || self.ends_in("gif")
     }
 
-    /// Of `frames` frames, the first that is written: SVG files hold one frame unless an animation is asked for.
+    /// The first of `frames` frames that is written: SVG files hold one frame unless an animation is requested.
     pub fn first_frame(&self, frames: usize) -> usize {
         if self.ends_in("svg") && !self.animate { frames.saturating_sub(1) } else { 0 }
     }
@@ -95,8 +94,8 @@ impl Plan {
         self.out.as_ref().is_some_and(of)
     }
 
-    /// Solves sample 0 of `samples`, by default until it has settled but for at most `limit` iterations. `every` decodes
-    /// after each iteration.
+    /// Solves sample 0 of `samples`, by default until it settles, for at most `limit` iterations. `every` decodes after
+    /// each iteration.
     pub fn watch<K: Learned, R: Reader>(
         &self,
         weights: &Weights<K>,
@@ -158,7 +157,7 @@ impl Plan {
     }
 }
 
-/// Shows drawings of `lines` lines one over the other, in about six seconds; the space is left for the report.
+/// Shows drawings of `lines` lines in place, in about six seconds; the report then overwrites the space.
 pub fn play(
     frames: usize,
     columns: usize,
@@ -176,7 +175,7 @@ pub fn play(
         std::thread::sleep(step);
         report::print(&rewind(lines))?;
     }
-    // What is left of the last caption would stand below the final drawing.
+    // Remnants of the last caption would otherwise stay below the final drawing.
     report::print("\x1b[J")
 }
 
@@ -185,7 +184,7 @@ pub fn terminal() -> Option<(usize, usize)> {
     terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
 }
 
-/// The bytes of a file, or of standard input for `-`, and what to call them. `want` is what is expected there.
+/// The bytes of a file, or of standard input for `-`, and their name. `want` describes the expected content.
 pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
     if path == Path::new("-") {
         let (title, mut bytes) = ("standard input", Vec::new());

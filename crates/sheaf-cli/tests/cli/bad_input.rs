@@ -1,10 +1,10 @@
-//! Mistakes: said clearly, with what to do, and nothing lost.
+//! Invalid input: a clear error with a hint, and no data is lost.
 
 use std::path::Path;
 
 use super::support::{TINY, fails, file, ok, sheaf};
 
-/// What each of these says, one after the other.
+/// The error messages of these commands, in order.
 fn all(folder: &Path, commands: &[&str]) -> String {
     commands.iter().map(|c| format!("$ sheaf {c}\n{}\n", fails(folder, c))).collect()
 }
@@ -89,7 +89,7 @@ fn experiments_with_mistakes() {
     assert!(!here.join("run").exists(), "nothing was begun");
 
     ok(here, "train tiny.toml --out run");
-    // Which of the files in the way is named depends on the file system.
+    // Which of the existing files is named depends on the file system.
     let taken = fails(here, "train tiny.toml --out run");
     assert!(
         taken.contains("run: expected an empty directory") && taken.contains("hint: continue"),
@@ -134,14 +134,14 @@ fn files_that_are_damaged_or_something_else() {
     insta::assert_snapshot!(all(here, &commands.each_ref().map(String::as_str)));
 }
 
-/// Arrays of the right names and the wrong shape.
+/// Arrays with the right names and the wrong shapes.
 fn flat_arrays(path: &Path) {
     use sheaf_tasks::npz::{Array, Values, write};
     let array = Array::new(vec![2, 9], Values::U8(vec![1; 18])).unwrap();
     write(path, &[("inputs", &array), ("labels", &array)]).unwrap();
 }
 
-/// The shell's limit on the size of files stands in for a disk without space.
+/// The shell's file size limit simulates a full disk.
 #[cfg(unix)]
 #[test]
 fn a_disk_without_space_costs_nothing_that_was_there() {

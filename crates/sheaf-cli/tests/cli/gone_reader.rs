@@ -1,4 +1,4 @@
-//! Readers that go away, and starts that go wrong: nothing panics, nothing is stuck.
+//! Closed pipes and failed starts: the tool neither panics nor hangs.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::support::{TINY, fails, file, json};
 
-/// Runs the tool in a shell line; exit code and standard error of the tool itself.
+/// Runs the tool in a shell line; returns exit code and standard error of the tool itself.
 fn shell(folder: &Path, line: &str) -> (Option<i32>, String) {
     let line = line.replace("SHEAF", env!("CARGO_BIN_EXE_sheaf"));
     let output = Command::new("sh").args(["-c", &line]).current_dir(folder).output().unwrap();
@@ -30,7 +30,7 @@ fn results_that_nobody_reads_end_quietly() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The reader is gone before anything is written: every write meets a broken pipe.
+        // The reader closes the pipe before anything is written: every write fails.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
@@ -53,7 +53,7 @@ fn a_run_goes_on_when_nobody_follows_it() {
     drop((child.stdout.take(), child.stderr.take()));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(here.join("run/final.safetensors").exists());
-    // An error finds nobody either, and is still an error.
+    // With standard error closed, an error is still an error.
     let mut child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
         .args(["train", "tiny.toml", "--out", "run"])
         .current_dir(here)
@@ -69,8 +69,7 @@ fn a_start_without_room_for_its_first_checkpoint_can_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
     file(here, "tiny.toml", TINY);
-    // The shell's limit on the size of files stands in for a disk without space: 4 blocks hold the configuration, but
-    // no checkpoint.
+    // The shell's file size limit simulates a full disk: 4 blocks hold the configuration, but no checkpoint.
     let (code, error) = shell(here, "trap '' XFSZ; ulimit -f 4; exec SHEAF train tiny.toml --out run");
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("step-00000000") && error.contains("hint: "), "{error}");

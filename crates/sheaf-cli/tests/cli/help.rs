@@ -1,4 +1,4 @@
-//! Help, word for word: who changes it sees the change.
+//! Snapshots of the help texts.
 
 use std::path::Path;
 

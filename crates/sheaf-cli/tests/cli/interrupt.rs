@@ -1,4 +1,4 @@
-//! Ctrl-C: the run saves, leaves with 130, and resumes to the bits of a run that was never disturbed.
+//! Ctrl-C: the run saves, exits with 130, and resumes bit for bit like an uninterrupted run.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn an_interrupted_run_is_saved_and_resumes_to_the_same_bits() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // As soon as the first line of metrics is there, the run is under way.
+    // Once the first line of metrics exists, the run is under way.
     let metrics = here.join("halves/metrics.jsonl");
     let begin = Instant::now();
     while !metrics.exists() || std::fs::metadata(&metrics).unwrap().len() == 0 {

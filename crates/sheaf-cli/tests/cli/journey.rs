@@ -1,4 +1,4 @@
-//! From data to trained weights and back out, as a user would go.
+//! From data to trained weights and their export, as a user would proceed.
 
 use sheaf_learn::task::Task;
 use sheaf_learn::train::{TensorFile, WeightsFile};
@@ -32,7 +32,7 @@ fn data_train_resume_eval_trace_inspect_import() {
     names.iter().for_each(|name| assert!(here.join("run").join(name).exists(), "{name}"));
     let metrics = std::fs::read_to_string(here.join("run/metrics.jsonl")).unwrap();
     assert!(metrics.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()));
-    // What is finished stays finished.
+    // A finished run stays finished.
     let again = json(here, "train --resume --out run");
     assert_eq!(again["step"].as_u64(), Some(20));
 
@@ -64,7 +64,7 @@ fn data_train_resume_eval_trace_inspect_import() {
     let checkpoint = json(here, "inspect run/checkpoints/step-00000020.safetensors");
     assert_eq!((checkpoint["kind"].as_str(), checkpoint["step"].as_u64()), (Some("checkpoint"), Some(20)));
 
-    // A checkpoint is as good as the weights that were written at its step.
+    // A checkpoint gives the same results as the weights written at its step.
     let of_checkpoint =
         json(here, "eval --weights run/checkpoints/step-00000020.safetensors --data mazes.npz");
     assert_eq!(of_checkpoint["cell_accuracy"], eval["cell_accuracy"]);

@@ -1,4 +1,4 @@
-//! The tool from outside: what is typed, what comes back, what is left on the disk.
+//! The tool from outside: arguments, output, and files on disk.
 
 mod bad_input;
 mod gone_reader;

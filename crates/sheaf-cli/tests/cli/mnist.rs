@@ -1,4 +1,4 @@
-//! Pictures, with tiny sets drawn here: no network, nothing fetched.
+//! MNIST commands on tiny generated sets, without network access.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::support::{fails, file, json, ok};
 /// Pixels of a side; 16 agents stand on 12 × 12.
 const SIDE: usize = 12;
 
-/// Agents that learn something in a moment.
+/// A model of agents small enough to train in a moment.
 const TINY: &str = r#"task = "mnist"
 [data]
 dir = "set"
@@ -36,7 +36,7 @@ test = 0
 long = 10
 "#;
 
-/// A network of the same kind.
+/// A convolutional network of similar size.
 const NETWORK: &str = r#"task = "mnist-cnn"
 [data]
 dir = "set"
@@ -62,7 +62,7 @@ fn idx(shape: &[usize], bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A folder with drawn digits: 60 to learn from, 20 held out.
+/// A folder with drawn digits: 60 for training, 20 held out.
 fn make_set(folder: &Path, name: &str, side: usize) {
     let dir = folder.join(name);
     std::fs::create_dir(&dir).unwrap();
@@ -170,7 +170,7 @@ fn a_picture_is_told_from_a_pen_a_set_and_a_file_and_the_vote_is_drawn() {
     assert_eq!((indexed["label"].as_u64(), indexed["out"].as_str()), (Some(3), Some("vote.gif")));
     assert!(std::fs::read(here.join("vote.gif")).unwrap().starts_with(b"GIF89a"));
     ok(here, "solve mnist 3 --data set --split train --iterations 2 --out vote.png");
-    // The picture that was drawn, both panels of it, is a picture like any other.
+    // The drawn picture, with both panels, can be read like any other picture.
     let told = ok(here, "solve mnist vote.png --iterations 2");
     assert!(told.contains("scaled and centred in 28 × 28"), "{told}");
     assert!(json(here, "solve mnist vote.png --iterations 2")["label"].is_null());
@@ -268,7 +268,7 @@ fn mistakes_with_pictures_are_said_clearly() {
 #[test]
 fn a_mirror_that_does_not_answer_is_named_with_what_else_can_be_done() {
     let dir = tempfile::tempdir().unwrap();
-    // Nobody listens on port 1 of this machine.
+    // No server listens on port 1 of this machine.
     let told = fails(dir.path(), "data mnist --out set --mirror http://127.0.0.1:1/mnist");
     assert!(told.starts_with("exit 1\n"), "{told}");
     for part in ["http://127.0.0.1:1/mnist/train-images-idx3-ubyte.gz", "hint: ", "--from DIR"] {

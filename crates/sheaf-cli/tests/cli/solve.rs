@@ -74,7 +74,7 @@ fn pictures_are_of_the_kind_their_name_says_and_a_painted_maze_can_be_solved_aga
         assert_eq!(told["path"], made["path"], "the same maze, read from its picture");
         assert_eq!(told["out"], out);
         assert!(std::fs::read(dir.path().join(out)).unwrap().starts_with(start));
-        // With heat beside it, the picture is no maze any more.
+        // With heat beside it, the picture is no longer a maze.
         ok(dir.path(), "solve maze --seed 5 --iterations 6 --out a.png");
     }
     let svg = |more: &str| {

@@ -1,4 +1,4 @@
-//! `sheaf solve sudoku`, its pictures and what it refuses.
+//! `sheaf solve sudoku`: pictures and rejected input.
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use sheaf_tasks::sudoku::task::{Sudoku, SudokuConfig};
 
 use super::support::{fails, file, json, ok};
 
-/// An experiment that takes a moment: small states of 27 agents.
+/// A quick experiment: 27 agents with small states.
 pub const TINY: &str = r#"task = "sudoku"
 [data]
 count = 40
@@ -80,7 +80,7 @@ fn data_train_resume_eval_trace_inspect() {
     assert_eq!((checkpoint["task"].as_str(), checkpoint["step"].as_u64()), (Some("sudoku"), Some(12)));
 }
 
-/// The same puzzle in three shapes, and lines that are none.
+/// The same puzzle in three formats, and lines that are not puzzles.
 const FOREIGN: &str = "\
 id,quizzes,solutions,rating
 1,530070000600195000098000060800060003400803001700020006060000280000419005000080079,,3

@@ -1,11 +1,11 @@
-//! Running the tool and reading what it says.
+//! Runs the tool and reads its output.
 
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// The tool, with nothing of the reader's environment that would change its texts.
+/// The tool, without environment variables that would change its output.
 pub fn sheaf(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sheaf"));
     command.current_dir(folder).args(arguments.split_whitespace());
@@ -24,12 +24,12 @@ pub fn ok(folder: &Path, arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Its results as JSON.
+/// Results of a command as JSON.
 pub fn json(folder: &Path, arguments: &str) -> Value {
     serde_json::from_str(&ok(folder, &format!("{arguments} --json"))).unwrap()
 }
 
-/// Exit code and standard error of a command that must fail, with the folder's name taken out.
+/// Exit code and standard error of a command that must fail, with the folder name removed.
 pub fn fails(folder: &Path, arguments: &str) -> String {
     let output = sheaf(folder, arguments).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
@@ -40,7 +40,7 @@ pub fn fails(folder: &Path, arguments: &str) -> String {
     format!("exit {code}\n{}", without_checksums(&error.replace(&folder.display().to_string(), "DIR")))
 }
 
-/// Checksums depend on the last bit of trained numbers, and so on the machine.
+/// Checksums depend on the last bit of trained parameters, and so on the machine.
 fn without_checksums(text: &str) -> String {
     let mut parts = text.split("crc32c:");
     let first = parts.next().unwrap_or("").to_string();
@@ -54,7 +54,7 @@ pub fn file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-/// An experiment that takes a moment: 9 agents with small states.
+/// A quick experiment: 9 agents with small states.
 pub const TINY: &str = r#"task = "maze"
 [data]
 size = 7

@@ -1,7 +1,7 @@
 //! Configuration: TOML → raw sections → checked options.
 //!
-//! A section is raw: what the file says, every number free. `TrainSection::options` is the border where it becomes
-//! types that have a meaning, with an error that names the key where it has none.
+//! A section is raw: it holds the values of the file, unchecked. `TrainSection::options` converts it to checked types;
+//! an error names the offending key.
 
 pub mod nearest;
 pub mod strict;
@@ -13,8 +13,8 @@ use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// Keys that a resumed run may change: they say when to save and what to do about lost numbers, and leave all others
-/// as they are.
+/// Keys that a resumed run may change: they control when to save and how to handle non-finite losses or gradients.
+/// They do not change a run without non-finite values.
 pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.checkpoint_every",
     "train.checkpoint_minutes",
@@ -23,7 +23,7 @@ pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.on_nan",
 ];
 
-/// The choice a word names.
+/// The choice of that name.
 pub fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
     choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
@@ -35,7 +35,7 @@ pub fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecayKind {
-    /// It stays.
+    /// It stays constant.
     #[default]
     None,
     /// A straight line to `decay_floor` at the last step.
@@ -44,14 +44,14 @@ pub enum DecayKind {
     Cosine,
 }
 
-/// What follows a loss or gradient that is not finite.
+/// The reaction to a loss or gradient that is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnNanKind {
     /// The run stops with an error.
     #[default]
     Stop,
-    /// The run returns to the last good checkpoint and leaves the bad batch out.
+    /// The run returns to the last good checkpoint and skips the bad batch.
     Rollback,
 }
 
@@ -61,11 +61,11 @@ pub enum OnNanKind {
 pub struct TrainSection {
     /// Number of updates.
     pub steps: u64,
-    /// Samples in a batch.
+    /// Samples per batch.
     pub batch: usize,
     /// Learning rate after the warm-up.
     pub learning_rate: f64,
-    /// Decay per unit of learning rate.
+    /// Weight decay per unit of learning rate.
     pub weight_decay: f64,
     /// Updates over which the learning rate rises from 0.
     pub warmup: u64,
@@ -73,27 +73,27 @@ pub struct TrainSection {
     pub decay: DecayKind,
     /// The learning rate at the last step, if it decays.
     pub decay_floor: f64,
-    /// Longest gradient; 0 for no limit.
+    /// Maximum gradient norm; 0 for no limit.
     pub clip: f64,
     /// Decay of the running average of the parameters.
     pub ema: f64,
-    /// How many of the last iterates the loss reads.
+    /// Number of final iterates that enter the loss.
     pub loss_window: usize,
     /// Seed of the initial parameters, batches and noise.
     pub seed: u64,
     /// Updates between evaluations; 0 evaluates only at the end.
     pub eval_every: u64,
-    /// Updates between checkpoints; 0 leaves it to the clock and the end.
+    /// Updates between checkpoints; 0 saves only by time and at the end.
     pub checkpoint_every: u64,
-    /// Minutes between checkpoints; 0 leaves it to the steps and the end.
+    /// Minutes between checkpoints; 0 saves only by updates and at the end.
     pub checkpoint_minutes: f64,
     /// Updates between lines of metrics.
     pub log_every: u64,
     /// Checkpoints kept.
     pub keep_checkpoints: usize,
-    /// The metric whose largest value makes the best weights; empty takes the first.
+    /// The metric that selects the best weights (larger is better); empty takes the first.
     pub best_metric: String,
-    /// What follows a non-finite number.
+    /// The reaction to a loss or gradient that is not finite.
     pub on_nan: OnNanKind,
     /// Rollbacks before the run gives up.
     pub max_rollbacks: u32,
@@ -128,7 +128,7 @@ impl Default for TrainSection {
 impl StrictConfig for TrainSection {}
 
 impl TrainSection {
-    /// The checked options of the trainer; errors name the key as it stands in the file.
+    /// The checked options of the trainer; errors name the key as written in the file.
     pub fn options(&self) -> Result<TrainOptions> {
         self.check()?;
         let (end, floor) = (self.steps, self.decay_floor);

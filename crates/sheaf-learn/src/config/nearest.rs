@@ -2,9 +2,8 @@
 
 use strsim::osa_distance;
 
-/// The candidate nearest to `name`, if one is near enough to be what was meant: at most a third of it mistyped.
-/// Insertions, deletions, replacements and swaps of neighbours count; case and the kind of dash do not. Of equally
-/// near ones the first wins.
+/// The candidate nearest to `name`, if it is near enough: at most a third of its characters differ. Insertions,
+/// deletions, substitutions and transpositions count; case and the kind of dash do not. Ties go to the first candidate.
 pub fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a S>,

@@ -1,12 +1,12 @@
-//! Configuration that is taken at its word: a key that means nothing is an error, not a default.
+//! Strict configuration: an unknown key is an error, not ignored.
 //!
 //! ```text
 //! TOML text + `--set a.b=value` → table → every key known? every kind right? → T
 //! ```
 //!
-//! What is known comes from the type itself: an example value with every key in it is serialised, and its keys and the
-//! kinds of its values are the schema. Errors name the file and line (or the `--set`), the key and the nearest known
-//! one. A table that is empty in the example takes any key.
+//! The schema comes from the type itself: an example value with every key is serialised, and its keys and the kinds of
+//! its values are the schema. Errors name the file and line (or the `--set`), the key and the nearest known key. A
+//! table that is empty in the example accepts any key.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,14 +20,14 @@ use toml::{Table, Value};
 
 use super::nearest::nearest;
 
-/// A type that can be read strictly. Its structs carry `#[serde(default)]`, so that a file names only what it changes.
+/// A type that can be read strictly. Its structs carry `#[serde(default)]`, so a file lists only the keys it changes.
 pub trait StrictConfig: Serialize + DeserializeOwned + Default {
-    /// A value in which every key appears: every `Option` is `Some`, every list of tables has an entry.
+    /// A value that contains every key: every `Option` is `Some`, every list of tables has an entry.
     fn all_keys_example() -> Self {
         Self::default()
     }
 
-    /// Dotted keys that the example cannot show, such as those of the other variants of an enum. Their kinds are
+    /// Dotted keys that the example cannot contain, such as those of the other variants of an enum. Their kinds are
     /// checked only when the value is built.
     fn more_keys() -> &'static [&'static str] {
         &[]
@@ -52,7 +52,7 @@ pub fn read_or_default<T: StrictConfig>(path: Option<&Path>) -> Result<T> {
     path.map_or_else(|| Ok(T::default()), |path| read(path, &[]))
 }
 
-/// Parses `text`, which errors call `place`, and applies the overrides.
+/// Parses `text` and applies the overrides; `place` names the text in errors.
 pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> Result<T> {
     let schema = Table::try_from(T::all_keys_example())
         .map_err(|e| Error::new(ErrorKind::Malformed, "schema", "a type that fits in TOML", e))?;
@@ -79,8 +79,8 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
     T::deserialize(table.clone()).map_err(|e| check.explain(&e, culprit::<T>(&table, &defaults)))
 }
 
-/// The key of a section whose value alone does not fit. The error of a section whose keys come from several structs
-/// names only the section.
+/// The key of a section whose value fails to parse on its own. If the keys of a section come from several structs, the
+/// error names only the section.
 fn culprit<T: StrictConfig>(table: &Table, defaults: &Table) -> Option<String> {
     let sections = table.iter().filter_map(|(name, section)| Some((name, section.as_table()?)));
     let mut keys =
@@ -95,7 +95,7 @@ fn culprit<T: StrictConfig>(table: &Table, defaults: &Table) -> Option<String> {
     keys.find(|(name, key, value)| !fits(name, key, value)).map(|(name, key, _)| join(name, key))
 }
 
-/// Gives keys under an older name their present one.
+/// Renames keys from older names to current ones.
 fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
     for (old, new) in aliases {
         let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else {
@@ -111,8 +111,8 @@ fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<St
     }
 }
 
-/// Gives the sections of a file what they leave out, as the whole value's default has it: a section alone does not know
-/// which experiment it is part of. Sections that are variants of an enum are left as they are.
+/// Fills in the missing keys of the sections from the default of the whole value: a section alone does not know which
+/// experiment it belongs to. Sections that are enum variants are left unchanged.
 fn fill(table: &mut Table, defaults: &Table, more: &[&str]) {
     for (name, section) in table.iter_mut() {
         let (Value::Table(given), Some(Value::Table(usual))) = (section, defaults.get(name)) else {
@@ -137,7 +137,7 @@ pub fn of_weights<T: StrictConfig>(file: &WeightsFile, task: &str) -> Result<T> 
     parse(&format!("configuration in {place}"), &about.config, &[])
 }
 
-/// The whole value as TOML, every default written out: two equal configurations are equal texts.
+/// The whole value as TOML with every default written out: equal configurations give equal text.
 pub fn to_toml<T: Serialize>(value: &T) -> Result<String> {
     toml::to_string(value)
         .map_err(|e| Error::new(ErrorKind::Malformed, "configuration", "values that fit in TOML", e))
@@ -151,7 +151,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.as_bytes().iter().take(offset).filter(|b| **b == b'\n').count()
 }
 
-/// Remembers the line of every key.
+/// Records the line of every key.
 fn note_lines(
     prefix: &str,
     table: &DeTable<'_>,
@@ -176,7 +176,7 @@ fn note_lines(
     }
 }
 
-/// Puts `key=value` into the table.
+/// Inserts `key=value` into the table.
 fn apply(
     table: &mut Table,
     schema: &Table,
@@ -211,7 +211,7 @@ fn apply(
     Ok(())
 }
 
-/// A TOML value, or, where it is none or a string is wanted, the text itself.
+/// A TOML value; if the text is not one, or a string is expected, the text itself.
 fn override_value(text: &str, known: Option<&Value>) -> Value {
     let as_text = || Value::String(text.to_string());
     match format!("v = {text}").parse::<Table>() {
@@ -232,7 +232,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Where a key stands. An item of a list stands where its list does.
+    /// The location of a key. An item of a list has the location of its list.
     fn origin(&self, mut path: &str) -> &str {
         loop {
             match (self.origins.get(path), path.rfind(['[', '.'])) {
@@ -244,7 +244,7 @@ impl Check<'_> {
     }
 
     fn table(&self, path: &str, given: &Table, schema: &Table) -> Result<()> {
-        // An empty example is an open table: any key goes.
+        // An empty example is an open table: any key is accepted.
         if schema.is_empty() && !path.is_empty() {
             return Ok(());
         }
@@ -269,7 +269,7 @@ impl Check<'_> {
                     .enumerate()
                     .try_for_each(|(k, item)| self.value(&format!("{path}[{k}]"), item, known)),
             },
-            // A variant of an enum is a string or a table; which of them fits is seen when it is built.
+            // An enum variant is a string or a table; which one fits is checked when the value is built.
             (Value::Table(_), Value::String(_)) | (Value::String(_), Value::Table(_)) => Ok(()),
             (Value::Integer(_), Value::Float(_)) => Ok(()),
             (given, known) if given.same_type(known) => Ok(()),
@@ -298,7 +298,7 @@ impl Check<'_> {
         Error::new(ErrorKind::Malformed, self.origin(path), "a known key", format!("`{path}`")).hint(hint)
     }
 
-    /// An error of the last step, when the value is built: its text names what was expected, its end the key.
+    /// An error from building the value: its text names what was expected, its end names the key.
     fn explain(&self, error: &toml::de::Error, culprit: Option<String>) -> Error {
         let text = error.to_string();
         let path = text.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`')).unwrap_or("");
@@ -310,7 +310,7 @@ impl Check<'_> {
         };
         let wanted = if expected.is_empty() { "a value that fits" } else { expected };
         let out = Error::new(ErrorKind::Malformed, place, wanted, got);
-        // "unknown variant `stpo`, expected `stop` or `rollback`": names stand between backquotes.
+        // "unknown variant `stpo`, expected `stop` or `rollback`": names are between backquotes.
         let typed = got.split('`').nth(1).unwrap_or_default();
         match nearest(typed, expected.split('`').skip(1).step_by(2)) {
             Some(near) if got.starts_with("unknown variant") => out.hint(format!("did you mean `{near}`?")),

@@ -1,8 +1,8 @@
-//! Many samples at once: on all cores, gradients added in an order that depends on the batch alone.
+//! Batches of samples on all cores. Gradients are added in an order that depends only on the batch.
 //!
-//! A batch is cut into [`CHUNKS`] fixed chunks; each has its own gradient block, and the blocks are added in order.
-//! Which worker runs which chunk changes nothing. Large buffers belong to workers, not to chunks: as many exist as
-//! chunks run at once.
+//! A batch is split into [`CHUNKS`] fixed chunks; each has its own gradient block, and the blocks are added in order.
+//! The assignment of chunks to workers does not affect the result. Large buffers belong to workers, not to chunks:
+//! there are as many as chunks running at once.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use super::views::{Samples, Targets, Views};
 use super::worker::{ChunkGrad, Setting, Worker};
 use super::{Horizon, Model, Prepared};
 
-/// Chunks that a batch is cut into: enough to keep many cores busy, few enough to add up quickly.
+/// Number of chunks of a batch: enough to keep many cores busy, few enough to sum quickly.
 pub const CHUNKS: usize = 16;
 
 /// Parameters added at a time when the blocks of all chunks are summed.
@@ -34,7 +34,7 @@ pub struct BatchLoss {
     pub bad: Option<usize>,
 }
 
-/// Memory for batches.
+/// Buffers for batches.
 #[derive(Debug)]
 pub struct Batch<T: Real, E: Encoder, D: Decoder> {
     prepared: Prepared<T, D>,
@@ -65,7 +65,7 @@ struct Chunk<T: Real> {
     tables: TableGrad<T>,
 }
 
-/// What a worker needs for one chunk after the other.
+/// The buffers of a worker, reused from chunk to chunk.
 #[derive(Debug)]
 pub(super) struct Job<T: Real, E: Encoder, D: Decoder> {
     pub(super) worker: Worker<T, D>,
@@ -81,7 +81,7 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Job<T, E, D> {
     }
 }
 
-/// Jobs at rest.
+/// Idle jobs.
 #[derive(Debug)]
 pub(super) struct Jobs<T: Real, E: Encoder, D: Decoder>(Mutex<Vec<Job<T, E, D>>>);
 
@@ -92,7 +92,7 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Jobs<T, E, D> {
 }
 
 impl<T: Real, E: Encoder, D: Decoder> Jobs<T, E, D> {
-    /// Runs `f` with a job that nobody else uses.
+    /// Runs `f` with exclusive use of a job.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut Job<T, E, D>) -> R) -> R {
         let idle = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut job = idle().pop().unwrap_or_default();
@@ -114,7 +114,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         grad: &mut [T],
     ) -> Result<BatchLoss> {
         self.prepared.prepare(model, params, sheaf)?;
-        // All samples of a board have as many terms that count.
+        // All samples on one sheaf have the same number of loss terms.
         samples.targets(0, &mut self.targets);
         let counted = model.loss.counted(&self.targets) * samples.len() * horizon.window();
         let weight = T::from_f64(1.0 / counted.max(1) as f64);
@@ -126,7 +126,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         }
         let per_chunk = samples.len().div_ceil(CHUNKS).next_multiple_of(model.tile()).max(1);
         let count = samples.len().div_ceil(per_chunk).max(1);
-        // Chunks that this batch does not fill keep their memory for the next.
+        // Chunks that this batch does not fill keep their buffers for the next batch.
         self.chunks.resize_with(count.max(self.chunks.len()), Chunk::default);
         let Self { prepared, views, tables, chunks, jobs, .. } = self;
         chunks[..count].par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
@@ -142,7 +142,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         self.finish(model, params, sheaf, count, grad)
     }
 
-    /// Adds the first `count` chunks in order and takes the gradients of tables back to the parameters.
+    /// Adds the first `count` chunks in order and propagates the gradients of the tables to the parameters.
     fn finish(
         &mut self,
         model: &Model<E, D>,
@@ -154,7 +154,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         let touched = model.touched.clone();
         grad[..touched.start].fill(T::ZERO);
         let chunks = &self.chunks[..count];
-        // Every number is the sum over the chunks in order, whoever adds it.
+        // Every entry is summed over the chunks in order, on whichever thread.
         grad[touched.clone()].par_chunks_mut(SUM_BLOCK).enumerate().for_each(|(k, out)| {
             let at = touched.start + k * SUM_BLOCK;
             out.copy_from_slice(&chunks[0].grad.params[at..][..out.len()]);
@@ -184,7 +184,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
     }
 }
 
-/// What every chunk of a batch reads.
+/// The shared inputs of all chunks of a batch.
 struct Work<'a, T: Real, E: Encoder, D: Decoder> {
     model: &'a Model<E, D>,
     params: &'a [T],
@@ -250,7 +250,8 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
             let sample = first + k * tile;
             match worker.grad(&at, index, samples, sample, horizon, weight, d_tables, chunk) {
                 Err(error) if error.kind() == ErrorKind::NotFinite => {
-                    // The tile is lost, and with it the batch; each sample alone shows whose numbers were not finite.
+                    // The tile has failed, and with it the batch. Solving each sample alone finds the one that is not
+                    // finite.
                     for (i, index) in index.chunks(sheaf.agents()).enumerate() {
                         let alone =
                             worker.grad(&at, index, samples, sample + i, horizon, weight, d_tables, chunk);

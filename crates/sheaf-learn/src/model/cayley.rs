@@ -5,15 +5,15 @@
 //! d_A = −2 Nᵀ d_Q Nᵀ      d_S = d_A − d_Aᵀ
 //! ```
 //!
-//! Every S gives an orthogonal Q, S = 0 the identity. I + A has no singular value below 1 and a positive definite
-//! symmetric part, so elimination needs no pivots. All matrices are n × n.
+//! Every S gives an orthogonal Q; S = 0 gives the identity. I + A has no singular value below 1 and a positive definite
+//! symmetric part, so elimination needs no pivoting. All matrices are n × n.
 
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::gemm::{Mat, gemm};
 use sheaf_kernels::vector::axpy;
 
-/// N of the last forward, and room for the adjoint.
+/// N of the last forward pass, and scratch for the adjoint.
 #[derive(Clone, Debug, Default)]
 pub struct Cayley<T: Copy + Default> {
     inverse: AlignedVec<T>, // [n, n]
@@ -53,7 +53,7 @@ impl<T: Real> Cayley<T> {
     }
 }
 
-/// Gauss–Jordan: turns `left` into the identity and `right` by the same steps into left⁻¹ right.
+/// Gauss–Jordan: reduces `left` to the identity and turns `right` into left⁻¹ right.
 fn invert<T: Real>(n: usize, left: &mut [T], right: &mut [T]) {
     for i in 0..n {
         let scale = T::ONE / left[i * n + i];
@@ -69,7 +69,7 @@ fn invert<T: Real>(n: usize, left: &mut [T], right: &mut [T]) {
     }
 }
 
-/// Row `i` to read and row `j` to write.
+/// Row `i` for reading and row `j` for writing.
 fn two_rows<T>(m: &mut [T], n: usize, i: usize, j: usize) -> (&[T], &mut [T]) {
     let (front, back) = m.split_at_mut(i.max(j) * n);
     if i < j { (&front[i * n..][..n], &mut back[..n]) } else { (&back[..n], &mut front[j * n..][..n]) }

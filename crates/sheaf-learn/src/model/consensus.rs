@@ -1,4 +1,4 @@
-//! The consensus solver that a [`ModelSection`](super::section::ModelSection) names.
+//! The consensus solver selected by a [`ModelSection`](super::section::ModelSection).
 
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::{
@@ -9,12 +9,12 @@ use sheaf_admm::{Real, Result};
 
 use super::section::{Choices, ConsensusKind, ModelSection};
 
-/// Whether the solver has a step size to learn.
+/// Whether the solver has a learned step size.
 pub fn learns_eta(kind: ConsensusKind) -> bool {
     matches!(kind, ConsensusKind::Descent | ConsensusKind::Edge | ConsensusKind::Huber)
 }
 
-/// Hard or soft.
+/// Hard or soft agreement.
 pub fn agreement<T: Real>(section: &ModelSection, choices: &Choices) -> Agreement<T> {
     match choices.hard {
         true => Agreement::Hard,
@@ -40,7 +40,8 @@ pub fn z_update<T: Real>(
         }
     };
     let momentum = number(section.momentum);
-    // The guard of the published steps bends every step once residuals are near it: a tolerance below would not be met.
+    // The guard of the published steps biases every step once residuals approach it: a smaller tolerance would not be
+    // met.
     let guard = number(if section.cg_tolerance == 0.0 { 1e-8 } else { 0.0 });
     let cg = |start| ZUpdate::Cg(Cg { stop, start, guard, ..Cg::published(agreement, section.cg_steps) });
     Ok(match choices.consensus {

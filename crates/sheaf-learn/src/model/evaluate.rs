@@ -1,4 +1,4 @@
-//! Answers of a model to many samples, on all cores; and one sample watched iteration by iteration.
+//! Solves many samples on all cores, or one sample with every iteration observed.
 
 use rayon::prelude::*;
 use sheaf_admm::admm::{Iteration, Mode, Observer, Options, Tolerances, Trace};
@@ -14,23 +14,23 @@ use super::views::{Samples, Views};
 use super::worker::{Setting, Worker};
 use super::{Model, Prepared};
 
-/// Samples whose views are encoded together, where a batch shares its views.
+/// Number of samples whose views are encoded together, where a batch shares its views.
 const GROUP: usize = 128;
 
-/// From the outputs of a sample to its answer.
+/// Converts the outputs of a sample to its answer.
 pub trait Reader: Sync {
-    /// What the agents say of a sample.
+    /// The answer to a sample.
     type Answer: PartialEq + Send;
 
-    /// The answer of sample `i`.
+    /// The answer to sample `i`.
     fn read<T: Real>(&self, i: usize, outputs: &[T]) -> Self::Answer; // [agents, outputs]
 
-    /// Whether an answer is complete by the rules of the task; the label is not asked.
+    /// Whether an answer is complete by the rules of the task; the label is not used.
     fn complete(&self, _i: usize, _answer: &Self::Answer) -> bool {
         false
     }
 
-    /// Whether an answer is right; asked when the first solving iteration is wanted.
+    /// Whether an answer is correct; called only to find the first correct iteration.
     fn right(&self, _i: usize, _answer: &Self::Answer) -> bool {
         false
     }
@@ -39,18 +39,18 @@ pub trait Reader: Sync {
 /// How to solve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SolveOptions {
-    /// Iterations, or the limit when a sample may end earlier.
+    /// Number of iterations, or the limit if a sample may end earlier.
     pub iterations: usize,
     /// End a sample when it has settled.
     pub settling: Option<Settling>,
     /// End a sample when its residuals are below this relative tolerance.
     pub tolerance: Option<f64>,
-    /// Decode after every iteration to find the first right answer. About doubles the cost.
+    /// Decode after every iteration to find the first correct answer. About doubles the cost.
     pub first_right: bool,
 }
 
 impl SolveOptions {
-    /// Exactly `iterations` iterations.
+    /// Runs exactly `iterations` iterations.
     pub fn fixed(iterations: usize) -> Self {
         Self { iterations, settling: None, tolerance: None, first_right: false }
     }
@@ -64,18 +64,18 @@ impl SolveOptions {
     }
 }
 
-/// What became of a sample.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solved<A> {
     /// The answer.
     pub answer: A,
     /// Iterations that ran.
     pub iterations: usize,
-    /// First iteration (from 1) whose answer was right, where that was looked for.
+    /// First iteration (from 1) with a correct answer, if requested.
     pub first_right: Option<usize>,
 }
 
-/// Solves all samples. The answers do not depend on the number of threads. `progress` hears how many are done.
+/// Solves all samples. The answers do not depend on the number of threads. `progress` receives the number solved.
 pub fn solve_all<T: Real, E: Encoder, D: Decoder, R: Reader>(
     model: &Model<E, D>,
     params: &[T],
@@ -140,7 +140,7 @@ pub fn solve_all<T: Real, E: Encoder, D: Decoder, R: Reader>(
     Ok(all)
 }
 
-/// Solves the samples of one tile and appends what became of them.
+/// Solves the samples of one tile and appends their results.
 fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
     at: &Setting<'_, T, E, D>,
     index: &[u32],
@@ -183,7 +183,7 @@ fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
     Ok(())
 }
 
-/// Looks at the samples of a tile after every iteration: which have settled, which are right for the first time.
+/// Inspects the samples of a tile after every iteration: which have settled, and which are correct for the first time.
 struct Looker<'a, 's, T: Real, E: Encoder, D: Decoder, R: Reader> {
     at: &'a Setting<'s, T, E, D>,
     index: &'a [u32],
@@ -237,12 +237,12 @@ pub struct Distances {
     pub edge_rms: f32,
 }
 
-/// One iteration of a watched sample.
+/// One iteration of an observed sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     /// Its number, from 1.
     pub iteration: usize,
-    /// How far the agents are from agreement.
+    /// Residuals of the iteration.
     pub distances: Distances,
     /// Primal residual of each agent.
     pub primal: &'a [f32], // [agents]
@@ -250,7 +250,7 @@ pub struct Moment<'a> {
     pub outputs: Option<&'a [f32]>, // [agents, outputs]
 }
 
-/// How to watch a sample.
+/// How to observe a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WatchOptions {
     /// How to solve.
@@ -259,7 +259,7 @@ pub struct WatchOptions {
     pub every: bool,
 }
 
-/// What became of a watched sample.
+/// The result of an observed sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched<A> {
     /// The answer.
@@ -270,11 +270,11 @@ pub struct Watched<A> {
     pub iterations: usize,
     /// Whether the sample settled before the limit.
     pub settled: bool,
-    /// After the last iteration.
+    /// Residuals after the last iteration.
     pub distances: Distances,
 }
 
-/// A sample alone, encoded and ready to be solved again and again.
+/// One encoded sample, ready to be solved repeatedly.
 #[derive(Debug)]
 pub struct Single<'a, T: Real, E: Encoder, D: Decoder> {
     model: &'a Model<E, D>,
@@ -302,7 +302,7 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
         Ok(Self { model, params, sheaf, prepared, views, tables })
     }
 
-    /// What the sample is solved with, and the views of its agents.
+    /// The setting of the sample, and the views of its agents.
     pub fn setting(&self) -> (Setting<'_, T, E, D>, &[u32]) {
         let Self { model, params, sheaf, prepared, views, tables } = self;
         (Setting { model, params, sheaf, prepared, tables }, views.index())
@@ -326,7 +326,7 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
 }
 
 impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
-    /// Solves the sample, which `reader` knows as number `i`, and shows every iteration to `see`.
+    /// Solves the sample, which has number `i` in `reader`, and passes every iteration to `see`.
     pub fn watch<R: Reader>(
         &self,
         reader: &R,
@@ -364,7 +364,7 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
     }
 }
 
-/// Measures distances; holds the memory for it.
+/// Computes residuals; holds the buffers.
 struct Meter {
     primal: Vec<f32>,      // [agents]
     dual: Vec<f32>,        // [agents]
@@ -392,7 +392,7 @@ impl Meter {
     }
 }
 
-/// Root mean square of some numbers.
+/// Root mean square of a slice.
 pub fn rms(values: &[f32]) -> f32 {
     let sum: f64 = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
     (sum / values.len().max(1) as f64).sqrt() as f32

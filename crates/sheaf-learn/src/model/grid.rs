@@ -1,12 +1,12 @@
 //! Agents on a grid over a picture, each with a square view.
 //!
-//! Agent (k, l) has its centre at row `patch/2 + k·stride` and column `patch/2 + l·stride`, for as long as the centre is
-//! inside; its view is the `patch × patch` pixels from (k·stride, l·stride) on. Pixels beyond the border have a value that
-//! the task chooses.
+//! Agent (k, l) has its centre at row `patch/2 + k·stride` and column `patch/2 + l·stride`, as long as the centre is
+//! inside the picture; its view is the `patch × patch` pixels starting at (k·stride, l·stride). The task chooses the
+//! value of pixels beyond the border.
 
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
-/// Agents laid over a picture.
+/// A grid of agents over a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ViewGrid {
     height: usize,
@@ -109,7 +109,7 @@ impl ViewGrid {
         })
     }
 
-    /// Writes what every agent sees of a picture, `outside` beyond the border.
+    /// Writes the views of all agents on a picture, with `outside` beyond the border.
     pub fn views<P: Copy, V: Copy>(
         &self,
         picture: &[P], // [height, width]
@@ -129,7 +129,7 @@ impl ViewGrid {
         }
     }
 
-    /// The mean over the agents that see a pixel of their `channels` numbers for it. Pixels that no agent sees become
+    /// Averages, for each pixel, the `channels` values of the agents that see it. Pixels that no agent sees become
     /// zero.
     pub fn average<T: Real>(
         &self,

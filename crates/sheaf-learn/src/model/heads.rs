@@ -1,4 +1,4 @@
-//! From features to what an agent brings into the negotiation: start, objective, penalty, factors of its maps.
+//! From features to the local problem of an agent: start, objective, penalty, factors of its maps.
 //!
 //! ```text
 //! h = layer_norm(· f_h)     D = softplus(· f) + 1e-4     q = · f     l1 = softplus(· f)     hi = softplus(· f)
@@ -24,7 +24,7 @@ use crate::rng::Stream;
 /// Added to softplus, so that every objective is strictly convex.
 const DIAG_FLOOR: f64 = 1e-4;
 
-/// Columns of what an agent reads: h, D, q, l1, hi, rho.
+/// Columns of the head outputs: h, D, q, l1, hi, rho.
 pub const COLUMNS: usize = 6;
 /// The start.
 pub const H: usize = 0;
@@ -36,7 +36,7 @@ pub const Q: usize = 2;
 pub const L1: usize = 3;
 /// Upper bounds.
 pub const HI: usize = 4;
-/// Penalties, one number a view.
+/// Penalties, one per view.
 pub const RHO: usize = 5;
 
 /// The layers.
@@ -59,7 +59,7 @@ enum Norm {
     Rms(RmsNorm),
 }
 
-/// What the heads say of some views, and what their adjoint needs.
+/// Head outputs of some views, and what their adjoint needs.
 #[derive(Clone, Debug, Default)]
 pub struct Headed<T: Copy + Default> {
     /// h, D, q, l1, hi, rho; those without a head are empty.
@@ -154,12 +154,12 @@ impl Heads {
         }
     }
 
-    /// Numbers of a row of a column; 0 where there is no head.
+    /// Width of a column; 0 if there is no head.
     pub fn width_of(&self, column: usize) -> usize {
         self.columns[column].as_ref().map_or(0, Linear::output)
     }
 
-    /// Numbers of A and B of a view; 0 without a LoRA update.
+    /// Sizes of A and B of a view; 0 without a LoRA update.
     pub fn factor_lens(&self) -> (usize, usize) {
         self.low_rank.as_ref().map_or((0, 0), |(_, a, b)| (a.output(), b.output()))
     }

@@ -1,4 +1,4 @@
-//! How long agents iterate, and how far back gradients go.
+//! How many iterations run, and how far back gradients go.
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::admm::Adjoint;
@@ -7,20 +7,20 @@ use sheaf_admm::{Error, ErrorKind, Real, Result};
 use crate::config::word;
 use crate::rng::Stream;
 
-/// How many iterations run, how many of the last ones the loss reads, and how far back gradients go.
+/// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
     /// Iterations K.
     pub iterations: usize,
     /// Loss window W; clamped to K.
     pub window: usize,
-    /// Gradients go back through so many of the last iterations; 0 for all. Not less than the window.
+    /// Gradients go back through this many of the last iterations; 0 for all. At least the window.
     pub gradient: usize,
     /// Differentiate the fixed point instead of the iterations.
     pub implicit: bool,
 }
 
-/// Relative size at which the series of the implicit adjoint ends, and the most terms it may have.
+/// Relative size at which the series of the implicit adjoint ends, and its maximum number of terms.
 const IMPLICIT: (f64, usize) = (1e-5, 500);
 
 impl Horizon {
@@ -57,11 +57,11 @@ impl Horizon {
 pub struct Iterations {
     /// Fewest iterations of a training step (`train_min` means the same).
     pub train: usize,
-    /// Most iterations of a training step; every step draws its own number from `train` to this. 0 means `train`.
+    /// Most iterations of a training step; every step draws its count between `train` and this. 0 means `train`.
     pub train_max: usize,
     /// Iterations at evaluation.
     pub eval: usize,
-    /// Gradients flow through the last so many iterations; 0 for all.
+    /// Gradients flow through this many of the last iterations; 0 for all.
     pub gradient: usize,
     /// `unrolled` (through the iterations as they ran) or `implicit` (at the fixed point).
     pub adjoint: String,
@@ -92,7 +92,7 @@ impl Default for Iterations {
 }
 
 impl Iterations {
-    /// Refuses what makes no sense beside a loss window of `window` iterates.
+    /// Rejects invalid values, given a loss window of `window` iterates.
     pub fn check(&self, window: usize) -> Result<()> {
         let wrong = |key: &str, expected: &str, got: &dyn std::fmt::Display| {
             Err(Error::new(ErrorKind::Malformed, format!("iterations.{key}"), expected, got))
@@ -122,7 +122,7 @@ impl Iterations {
         word("iterations.adjoint", &self.adjoint, &[("unrolled", false), ("implicit", true)])
     }
 
-    /// The horizon of a training step of a run with this seed: the same for every sample of its batch.
+    /// The horizon of a training step of a run with this seed: equal for every sample of the batch.
     pub fn horizon(&self, seed: u64, step: u64, window: usize) -> Horizon {
         let implicit = self.adjoint == "implicit";
         Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit }

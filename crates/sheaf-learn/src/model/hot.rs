@@ -1,4 +1,4 @@
-//! Single solves and their parts on one core, with memory that is kept between calls: what `sheaf bench` measures.
+//! Single solves and their parts on one core, with buffers kept between calls: what `sheaf bench` measures.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::views::{Samples, Views};
 use super::worker::{Setting, Worker};
 use super::{Model, Prepared};
 
-/// Some encoded samples and memory to solve one of them at a time.
+/// Some encoded samples, and buffers to solve one of them at a time.
 #[derive(Debug)]
 pub struct HotPaths<T: Real, E: Encoder, D: Decoder> {
     prepared: Prepared<T, D>,
@@ -51,7 +51,7 @@ impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
         self.tables.encode(model, params, sheaf, self.views.rows())
     }
 
-    /// So many applications of the sheaf Laplacian of the first encoded sample.
+    /// Applies the sheaf Laplacian of the first encoded sample this many times.
     pub fn laplacians(&mut self, model: &Model<E, D>, sheaf: &Sheaf, count: usize) -> Result<()> {
         let (index, tables) = (&self.views.index()[..sheaf.agents()], &self.tables.maps);
         model.maps.group(sheaf, &self.prepared.maps, tables, index, &mut self.maps)?;
@@ -66,7 +66,7 @@ impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
         Ok(())
     }
 
-    /// So many iterations and the decoder, for encoded sample `i`.
+    /// Runs this many iterations and the decoder on encoded sample `i`.
     pub fn solve(
         &mut self,
         model: &Model<E, D>,

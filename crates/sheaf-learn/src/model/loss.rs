@@ -1,16 +1,16 @@
-//! What outputs are compared with.
+//! The loss of the outputs against the targets.
 
 use sheaf_admm::Real;
 
 use super::views::Targets;
 use crate::train::loss::{IGNORE, cross_entropy_grad};
 
-/// The loss of one agent's outputs, averaged over everything that counts.
+/// The loss of one agent's outputs, averaged over all terms that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Cross-entropy over rows of so many logits.
+    /// Cross-entropy over rows of logits.
     CrossEntropy {
-        /// Logits of a row.
+        /// Logits per row.
         classes: usize,
     },
     /// Squared error of every output.
@@ -18,7 +18,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// How many terms of these targets count.
+    /// The number of terms that count in these targets.
     pub fn counted(&self, targets: &Targets) -> usize {
         match self {
             Self::CrossEntropy { .. } => targets.labels.iter().filter(|&&l| l != IGNORE).count(),
@@ -26,7 +26,7 @@ impl Loss {
         }
     }
 
-    /// Adds up the loss of one sample, each term times `weight`, and replaces the outputs by their gradient.
+    /// Adds the loss of one sample, each term times `weight`, and replaces the outputs by their gradient.
     pub fn grad<T: Real>(&self, outputs: &mut [T], targets: &Targets, weight: T, exps: &mut [T]) -> T {
         match *self {
             Self::CrossEntropy { classes } => {

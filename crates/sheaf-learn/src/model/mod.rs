@@ -4,8 +4,8 @@
 //! views ─ distinct ─▶ encoder ─▶ heads: h, objective, factors of maps ─▶ K × (x → z → u) ─▶ decoder ─▶ outputs, loss
 //! ```
 //!
-//! A task brings the two networks ([`Encoder`], [`Decoder`]), a [`Spec`] and its samples ([`Samples`]). Everything
-//! between is the same for every task and chosen by the keys of [`ModelSection`].
+//! A task provides the two networks ([`Encoder`], [`Decoder`]), a [`Spec`] and its samples ([`Samples`]). Everything
+//! between is shared by all tasks and configured by the keys of [`ModelSection`].
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -13,12 +13,12 @@
 //! | `views` | distinct views of a batch |
 //! | `net` | the traits of encoder and decoder |
 //! | `heads`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
-//! | `prepared`, `tables` | what depends on the parameters alone; what depends on a view |
-//! | `worker` | some samples: gather, iterate, decode, and back |
+//! | `prepared`, `tables` | what depends only on the parameters; what depends on a view |
+//! | `worker` | some samples: gather, iterate, decode, and the reverse pass |
 //! | `batch` | many samples on all cores, gradients added in a fixed order |
-//! | `evaluate`, `settle` | answers to many samples; one sample watched; when it has settled |
-//! | `hot` | single solves and their parts, with memory kept, to measure by |
-//! | `horizon`, `loss` | iterations, loss window, adjoint; what outputs are compared with |
+//! | `evaluate`, `settle` | answers to many samples; one observed sample; when a sample has settled |
+//! | `hot` | single solves and their parts, with buffers kept, for benchmarks |
+//! | `horizon`, `loss` | iterations, loss window, adjoint; the loss of the outputs |
 
 pub mod batch;
 pub mod cayley;
@@ -63,7 +63,7 @@ use crate::rng::Stream;
 use heads::Heads;
 use maps::{Form, ModelMaps};
 
-/// Layers, parameter layout and choices; no numbers.
+/// Layers, parameter layout and choices; no parameter values.
 #[derive(Clone, Debug)]
 pub struct Model<E, D> {
     section: ModelSection,
@@ -78,7 +78,7 @@ pub struct Model<E, D> {
     rho: Option<Range<usize>>,
     beta: Option<Range<usize>>,
     eta: Option<Range<usize>>,
-    /// Parameters that samples touch themselves; the others are reached through tables.
+    /// Parameters that samples use directly; the others are used through tables.
     touched: Range<usize>,
 }
 
@@ -126,12 +126,12 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         })
     }
 
-    /// The keys it was made from.
+    /// The keys the model was built from.
     pub fn section(&self) -> &ModelSection {
         &self.section
     }
 
-    /// The choices they stand for.
+    /// The choices of these keys.
     pub fn choices(&self) -> &Choices {
         &self.choices
     }
@@ -177,17 +177,17 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         positive(params, &self.rho, self.section.rho_init, self.section.rho_learned)
     }
 
-    /// The strength of the tether, likewise; 1 at the start.
+    /// The strength of the tether and its derivative, in the same way; 1 at the start.
     fn beta<T: Real>(&self, params: &[T]) -> (T, T) {
         positive(params, &self.beta, 1.0, true)
     }
 
-    /// The step size of descent, likewise.
+    /// The step size of descent and its derivative, in the same way.
     fn eta<T: Real>(&self, params: &[T]) -> (T, T) {
         positive(params, &self.eta, self.section.eta_init, true)
     }
 
-    /// Samples whose views are encoded together; none where a whole batch shares them.
+    /// Number of samples whose views are encoded together; `None` if a whole batch shares them.
     pub fn encoded_together(&self) -> Option<usize> {
         match self.spec.scope {
             Scope::Batch => None,
@@ -195,8 +195,8 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         }
     }
 
-    /// Samples that a worker solves together: more than one where the products of a tile are one matrix product, and
-    /// never with balancing, which moves the penalty of one sample.
+    /// Number of samples that a worker solves together: more than one where the products of a tile form one matrix
+    /// product, but never with balancing, which changes the penalty per sample.
     pub fn tile(&self) -> usize {
         let batched = matches!(self.choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         if batched && !self.section.balancing { self.spec.tile } else { 1 }

@@ -1,6 +1,6 @@
-//! The two networks that a task brings: an encoder of views and a decoder of states.
+//! The two networks that a task provides: an encoder of views and a decoder of states.
 //!
-//! Both hold layers, not numbers: every call takes the flat parameter vector. Forward calls overwrite, adjoints add.
+//! Both hold layers, not parameters: every call takes the flat parameter vector. Forward calls overwrite, adjoints add.
 
 use std::fmt::Debug;
 
@@ -8,18 +8,18 @@ use sheaf_admm::Real;
 
 use crate::rng::Stream;
 
-/// From a view to features, which the heads of the model read.
+/// Maps a view to features, which the heads of the model read.
 pub trait Encoder: Clone + Debug + Send + Sync + 'static {
-    /// Features of some views, what the adjoint needs, and room for both.
+    /// Features of some views, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send + Sync;
 
-    /// Numbers of a view.
+    /// Length of a view.
     fn view_len(&self) -> usize;
 
     /// Width of the features.
     fn width(&self) -> usize;
 
-    /// Width of the features that the start h is made of, where they differ from the others.
+    /// Width of the features for the start h, if they differ from the others.
     fn h_width(&self) -> Option<usize> {
         None
     }
@@ -30,39 +30,39 @@ pub trait Encoder: Clone + Debug + Send + Sync + 'static {
     /// Encodes `views` `[rows, view_len]`. Saves: everything in `work`.
     fn forward<T: Real>(&self, params: &[T], views: &[f32], work: &mut Self::Work<T>);
 
-    /// The features last computed, `[rows, width]`.
+    /// The most recent features, `[rows, width]`.
     fn features<'w, T: Real>(&self, work: &'w Self::Work<T>, rows: usize) -> &'w [T];
 
-    /// The features of the start, `[rows, h_width]`.
+    /// The most recent features for the start, `[rows, h_width]`.
     fn h_features<'w, T: Real>(&self, work: &'w Self::Work<T>, rows: usize) -> &'w [T] {
         self.features(work, rows)
     }
 
-    /// Adjoint of [`forward`](Self::forward): adds to `d_params`. `d_h` is empty where h has no features of its own.
+    /// Adjoint of [`forward`](Self::forward): adds to `d_params`. `d_h` is empty if h has no features of its own.
     fn vjp<T: Real>(
         &self,
         params: &[T],
         views: &[f32],
-        d_f: &mut [T], // [rows, width]; used up
-        d_h: &mut [T], // [rows, h_width]; used up
+        d_f: &mut [T], // [rows, width]; overwritten
+        d_h: &mut [T], // [rows, h_width]; overwritten
         work: &mut Self::Work<T>,
         d_params: &mut [T],
     );
 }
 
-/// From an agent's state, and possibly its view, to its outputs.
+/// Maps an agent's state, and possibly its view, to its outputs.
 pub trait Decoder: Clone + Debug + Send + Sync + 'static {
-    /// What depends on the parameters alone, computed once per batch.
+    /// What depends only on the parameters, computed once per batch.
     type Prepared<T: Real>: Default + Debug + Send + Sync;
     /// What depends on a view, computed once per distinct view.
     type Table<T: Real>: Default + Debug + Send + Sync;
-    /// Outputs of some rows, what the adjoint needs, and room for both.
+    /// Outputs of some rows, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send;
 
-    /// Numbers that an agent says.
+    /// Number of outputs of an agent.
     fn outputs(&self) -> usize;
 
-    /// Rows decoded at a time where no gradient is wanted.
+    /// Rows decoded at a time where no gradient is needed.
     fn rows_at_once(&self) -> usize {
         1024
     }
@@ -70,10 +70,10 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     /// Writes the initial values.
     fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream);
 
-    /// Prepares for these parameters.
+    /// Prepares the decoder for these parameters.
     fn prepare<T: Real>(&self, _params: &[T], _prepared: &mut Self::Prepared<T>) {}
 
-    /// Numbers of the gradient of what was prepared.
+    /// Length of the gradient of what was prepared.
     fn prepared_grad_len(&self) -> usize {
         0
     }
@@ -84,7 +84,7 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     /// Computes what depends on the views `[count, view_len]`.
     fn tabulate<T: Real>(&self, _params: &[T], _views: &[f32], _table: &mut Self::Table<T>) {}
 
-    /// Numbers of the gradient of a table of so many views.
+    /// Length of the gradient of a table of this many views.
     fn table_grad_len(&self, _views: usize) -> usize {
         0
     }
@@ -111,7 +111,7 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
         work: &mut Self::Work<T>,
     );
 
-    /// The outputs last computed, `[rows, outputs]`. The adjoint expects their gradient here.
+    /// The most recent outputs, `[rows, outputs]`. The adjoint expects their gradient here.
     fn outputs_of<'w, T: Real>(&self, work: &'w mut Self::Work<T>, rows: usize) -> &'w mut [T];
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_x`, `d_prepared`, `d_table` and `d_params`.

@@ -1,4 +1,4 @@
-//! What depends on the parameters alone: computed once per batch, read by every worker.
+//! What depends only on the parameters: computed once per batch, read by every worker.
 
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::ZUpdate;
@@ -16,7 +16,7 @@ pub struct Prepared<T: Real, D: Decoder> {
     pub(super) rho: T,
     pub(super) beta: T,
     z_update: Option<ZUpdate<T>>,
-    sheaf: Option<Sheaf>, // that an exact solver was planned for
+    sheaf: Option<Sheaf>, // the sheaf of a planned exact solver
 }
 
 impl<T: Real, D: Decoder> Default for Prepared<T, D> {
@@ -27,7 +27,7 @@ impl<T: Real, D: Decoder> Default for Prepared<T, D> {
 }
 
 impl<T: Real, D: Decoder> Prepared<T, D> {
-    /// Prepares for these parameters.
+    /// Prepares the model for these parameters.
     pub fn prepare<E: Encoder>(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf) -> Result<()> {
         model.maps.prepare(params, sheaf, &mut self.maps)?;
         model.decoder.prepare(params, &mut self.decoder);
@@ -42,8 +42,8 @@ impl<T: Real, D: Decoder> Prepared<T, D> {
         Ok(())
     }
 
-    /// Whether the exact solver at hand is that of this model and sheaf. Its plan depends on nothing else and costs more
-    /// than a step.
+    /// Whether the existing exact solver belongs to this model and sheaf. Its plan depends on nothing else and costs
+    /// more than a step.
     fn is_planned<E: Encoder>(&self, model: &Model<E, D>, sheaf: &Sheaf) -> bool {
         let agreement = consensus::agreement(&model.section, &model.choices);
         let same = matches!(&self.z_update, Some(ZUpdate::Exact(exact)) if exact.agreement == agreement);

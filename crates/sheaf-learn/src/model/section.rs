@@ -1,7 +1,7 @@
-//! The `[model]` keys that every task shares: objective, maps, consensus, penalty.
+//! The `[model]` keys that all tasks share: objective, maps, consensus, penalty.
 //!
-//! A task adds keys of its own (widths of its networks) and its own defaults. [`ModelSection::check`] turns words into
-//! [`Choices`] and refuses combinations that make no sense, each with a reason.
+//! A task adds its own keys (widths of its networks) and its own defaults. [`ModelSection::check`] turns words into
+//! [`Choices`] and rejects invalid combinations, each with a reason.
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -12,9 +12,9 @@ use crate::config::word;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSection {
-    /// Vertex stalk: numbers of an agent's state.
+    /// Vertex stalk: dimension of an agent's state.
     pub d_v: usize,
-    /// Edge stalk: numbers that two neighbours compare.
+    /// Edge stalk: dimension in which two neighbours compare their states.
     pub d_e: usize,
     /// `low-rank` (base maps with a LoRA update per view), `shared` (base maps alone; `slot` means the same),
     /// `orthonormal` (the stacked base maps are an orthogonal matrix) or `identity` (fixed).
@@ -35,12 +35,12 @@ pub struct ModelSection {
     pub upper_init: f64,
     /// `soft` or `hard`.
     pub agreement: String,
-    /// Price of disagreement, when soft.
+    /// Weight γ of disagreement, when soft.
     pub gamma: f64,
     /// `cg`, `cg-carried`, `cg-warm`, `gram` (CG in Gram space), `closed-form` (orthonormal maps), `descent`, `edge`,
     /// `exact`, `huber`, or `auto`, which takes what suits the maps.
     pub consensus: String,
-    /// Inner steps of a consensus step, where it takes steps.
+    /// Inner steps of a consensus step, for iterative solvers.
     pub cg_steps: usize,
     /// Relative tolerance of the inner solve; 0 runs exactly `cg_steps` steps.
     pub cg_tolerance: f64,
@@ -48,7 +48,7 @@ pub struct ModelSection {
     pub eta_init: f64,
     /// Momentum of `descent` and `huber`.
     pub momentum: f64,
-    /// Where the Huber potential turns linear.
+    /// Threshold at which the Huber potential becomes linear.
     pub huber_width: f64,
     /// Initial penalty.
     pub rho_init: f64,
@@ -128,7 +128,7 @@ pub enum MapKind {
 pub enum ConsensusKind {
     /// CG on the states from the published start.
     Cg,
-    /// The same; the product with the last state is carried on (hard agreement).
+    /// The same, with the product of the last state carried over (hard agreement).
     CgCarried,
     /// CG on the states, started at the last agreed state.
     CgWarm,
@@ -166,7 +166,7 @@ pub struct Choices {
 }
 
 impl ModelSection {
-    /// Turns words into choices and refuses what makes no sense. `slots` is the number of slots of an agent.
+    /// Turns words into choices and rejects invalid combinations. `slots` is the number of slots of an agent.
     pub fn check(&self, slots: usize) -> Result<Choices> {
         for (name, value) in [("d_v", self.d_v), ("d_e", self.d_e), ("cg_steps", self.cg_steps)] {
             if value == 0 {

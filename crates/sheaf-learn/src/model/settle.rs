@@ -1,24 +1,24 @@
-//! When a sample has settled, so that more iterations would not help.
+//! When a sample has settled, so that further iterations would not help.
 //!
-//! Whichever comes first:
+//! A sample settles at the first of these events:
 //!
-//! * **A complete answer stands.** At two looks `patience` iterations apart the decoded answer is the same, and it is
-//!   complete by the rules of the task (a path from start to goal, a valid board). The label is not asked. Tasks without
-//!   such rules never end this way.
-//! * **All is quiet.** For `patience` iterations in a row, every agent's agreed state z moved less than `fraction` of the
-//!   fastest that any agent has moved so far. The fastest agent counts and not all together, because in a large sample
-//!   an answer that still grows moves few agents at a time.
+//! * **The answer is stable and complete.** At two checks `patience` iterations apart the decoded answer is the same,
+//!   and it is complete by the rules of the task (a path from start to goal, a valid board). The label is not used.
+//!   Tasks without such rules never end this way.
+//! * **The states are stable.** For `patience` iterations in a row, every agent's agreed state z moved less than
+//!   `fraction` of the fastest that any agent has moved so far. The fastest agent counts, not the mean, because in a
+//!   large sample an answer that still grows moves few agents at a time.
 //!
-//! A look decodes, which costs more than an iteration, so it happens every `patience` iterations only.
+//! A check decodes, which costs more than an iteration, so it happens only every `patience` iterations.
 
 use sheaf_admm::Real;
 
-/// The numbers of the module's introduction.
+/// The thresholds of the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settling {
-    /// How slow, relative to the fastest.
+    /// Speed limit, relative to the fastest movement.
     pub fraction: f64,
-    /// For how many iterations in a row.
+    /// Number of iterations in a row.
     pub patience: usize,
 }
 
@@ -28,34 +28,34 @@ impl Default for Settling {
     }
 }
 
-/// Watches the solve of one sample.
+/// Monitors the solve of one sample.
 #[derive(Clone, Debug)]
 pub struct Settler<A> {
     settling: Option<Settling>,
     fastest: f64,
     slow: usize,
-    shown: Option<A>, // what the last look showed, if it was complete
+    shown: Option<A>, // the answer of the last check, if it was complete
 }
 
 impl<A: PartialEq> Settler<A> {
-    /// Without `settling` nothing ever counts as settled.
+    /// Without `settling`, a sample never settles.
     pub fn new(settling: Option<Settling>) -> Self {
         Self { settling, fastest: 0.0, slow: 0, shown: None }
     }
 
-    /// Whether to look after iteration `k` (from 0).
+    /// Whether to check after iteration `k` (from 0).
     pub fn looks(&self, k: usize) -> bool {
         self.settling.is_some_and(|settling| (k + 1).is_multiple_of(settling.patience.max(1)))
     }
 
-    /// Whether what a look shows is the complete answer that the look before has shown.
+    /// Whether the answer is complete and equal to that of the previous check.
     pub fn stands(&mut self, answer: A, complete: bool) -> bool {
         let same = complete && self.shown.as_ref() == Some(&answer);
         self.shown = complete.then_some(answer);
         same
     }
 
-    /// Whether all has been quiet for long enough; called after every iteration with the old and the new z.
+    /// Whether the states have been stable for long enough; called after every iteration with the old and the new z.
     pub fn quiet<T: Real>(&mut self, offsets: &[usize], z_prev: &[T], z: &[T]) -> bool {
         let Some(settling) = self.settling else { return false };
         let square = |k: usize| ((z[k] - z_prev[k]) * (z[k] - z_prev[k])).to_f64();

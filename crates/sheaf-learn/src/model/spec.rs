@@ -1,4 +1,4 @@
-//! What a task fixes about its model beside the networks.
+//! What a task fixes about its model in addition to the networks.
 
 /// How the LoRA update starts at zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum LoraStart {
     ZeroB,
 }
 
-/// What normalises the features that the factors are made of.
+/// The normalisation of the features that the LoRA factors are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoraNorm {
     /// LayerNorm.
@@ -30,27 +30,27 @@ pub enum MapStart {
 /// Which views share one encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All views of a batch are encoded together, each distinct one once: best where few are distinct.
+    /// All views of a batch are encoded together, each distinct one once: best if few are distinct.
     Batch,
-    /// So many samples are encoded at a time: best where most views differ, because nothing of the size of the batch is
-    /// kept and what was encoded stays in the cache.
+    /// This many samples are encoded at a time: best if most views differ, because no buffer has the size of the batch
+    /// and the encoded values stay in the cache.
     Samples(usize),
 }
 
-/// What a task fixes about its model beside the networks.
+/// What a task fixes about its model in addition to the networks.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Slots of an agent.
+    /// Slots per agent.
     pub slots: usize,
-    /// Names of the slots, where each base map is a parameter of its own; empty for one parameter `maps`.
+    /// Names of the slots, if each base map is a parameter of its own; empty for one parameter `maps`.
     pub slot_names: &'static [&'static str],
     /// How base maps start.
     pub map_start: MapStart,
     /// How the LoRA update starts.
     pub lora_start: LoraStart,
-    /// What normalises the features of the LoRA factors.
+    /// The normalisation of the features of the LoRA factors.
     pub lora_norm: LoraNorm,
-    /// Samples that a worker solves together, where the consensus solver gains from it.
+    /// Number of samples that a worker solves together, if the consensus solver benefits.
     pub tile: usize,
     /// Which views share one encoding.
     pub scope: Scope,
@@ -59,8 +59,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// What suits most tasks: one parameter for all base maps, which start orthonormal; a LoRA update that starts at
-    /// B = 0, on features after a LayerNorm; samples one at a time; every chunk of a batch encodes its own views.
+    /// Suits most tasks: one parameter for all base maps, which start orthonormal; a LoRA update that starts at B = 0,
+    /// on features after a LayerNorm; samples one at a time; every chunk of a batch encodes its own views.
     pub fn new(slots: usize, stream: &'static str) -> Self {
         Self {
             slots,

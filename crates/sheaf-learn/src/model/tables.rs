@@ -10,7 +10,7 @@ use super::heads::{COLUMNS, Headed};
 use super::maps::{MapTable, MapTableGrad};
 use super::net::{Decoder, Encoder};
 
-/// What the networks say of every distinct view.
+/// The network outputs of every distinct view.
 #[derive(Debug)]
 pub struct Tables<T: Real, E: Encoder, D: Decoder> {
     views: usize,
@@ -36,7 +36,7 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Tables<T, E, D> {
     }
 }
 
-/// Gradients of what agents read of the tables.
+/// Gradients of the table values that agents read.
 #[derive(Debug, Default)]
 pub struct TableGrad<T: Copy + Default> {
     pub(super) columns: [AlignedVec<T>; COLUMNS],
@@ -45,7 +45,7 @@ pub struct TableGrad<T: Copy + Default> {
 }
 
 impl<T: Real> TableGrad<T> {
-    /// Zeros for so many views.
+    /// Zeros for this many views.
     pub fn reset<E: Encoder, D: Decoder>(&mut self, model: &Model<E, D>, sheaf: &Sheaf, views: usize) {
         for (k, column) in self.columns.iter_mut().enumerate() {
             let len = views * model.heads.width_of(k);
@@ -58,7 +58,7 @@ impl<T: Real> TableGrad<T> {
         self.decoder[..len].fill(T::ZERO);
     }
 
-    /// Adds the gradients of the same views from elsewhere.
+    /// Adds gradients of the same views from another table.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in self.columns.iter_mut().zip(&other.columns) {
             add(own, other);
@@ -74,12 +74,12 @@ impl<T: Real, E: Encoder, D: Decoder> Tables<T, E, D> {
         self.views
     }
 
-    /// What the heads say: h, D, q, l1, hi, rho of every view.
+    /// The head outputs: h, D, q, l1, hi, rho of every view.
     pub fn headed(&self) -> &Headed<T> {
         &self.headed
     }
 
-    /// The factors A `[views, slots, d_e, rank]` and B `[views, slots, d_v, rank]` of the LoRA updates, to look at.
+    /// The factors A `[views, slots, d_e, rank]` and B `[views, slots, d_v, rank]` of the LoRA updates, for inspection.
     pub fn factors(&self, model: &Model<E, D>, params: &[T]) -> (Vec<T>, Vec<T>) {
         let (a_len, b_len) = model.heads.factor_lens();
         let (mut a, mut b) = (vec![T::ZERO; self.views * a_len], vec![T::ZERO; self.views * b_len]);

@@ -1,8 +1,8 @@
-//! What agents see, and each distinct view once.
+//! The agents' views, each distinct view stored once.
 //!
-//! A view is a row of numbers: pixels, tokens, an agent's number. A batch of mazes has thousands of views and about a
-//! hundred distinct ones, so what is computed from a view alone is computed once per distinct view, and its gradient is
-//! added up over all agents who have it. Views are numbered in the order of first sight.
+//! A view is a row of numbers: pixels, tokens, an agent's number. A batch of mazes has thousands of views, of which
+//! about a hundred are distinct. What depends only on a view is computed once per distinct view, and its gradient is
+//! summed over all agents that have it. Views are numbered in order of first occurrence.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use hashbrown::HashTable;
 
-/// Samples of one board: what every agent sees of each, and what the decoder should say.
+/// Samples on one sheaf: the views of every agent and the decoder's targets.
 pub trait Samples: Sync {
     /// Number of samples.
     fn len(&self) -> usize;
@@ -26,26 +26,26 @@ pub trait Samples: Sync {
     /// The views of all agents of sample `i`.
     fn views(&self, i: usize, out: &mut [f32]); // [agents, view_len]
 
-    /// What the decoder should say of sample `i`. Only training asks.
+    /// The decoder's targets for sample `i`. Used only in training.
     fn targets(&self, i: usize, out: &mut Targets);
 }
 
-/// What the decoder should say of a sample: labels for a loss over classes, values for one over numbers.
+/// The decoder's targets for a sample: labels for a loss over classes, values for a loss over numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
-    /// A class per row of logits; [`IGNORE`](crate::train::loss::IGNORE) leaves a row out.
+    /// One class per row of logits; [`IGNORE`](crate::train::loss::IGNORE) skips a row.
     pub labels: Vec<u8>, // [agents, rows of an agent]
-    /// A number per output; NaN leaves one out.
+    /// One number per output; NaN skips an output.
     pub values: Vec<f32>, // [agents, outputs]
 }
 
-/// The distinct views of some samples and which agent has which. Memory is kept from batch to batch.
+/// The distinct views of some samples, and the view of each agent. Buffers are kept from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub struct Views {
     index: Vec<u32>,       // [samples, agents]
     rows: Vec<f32>,        // [distinct, view_len]
     table: HashTable<u32>, // numbers of views, hashed by their rows
-    one: Vec<f32>,         // [agents, view_len], of the sample at hand
+    one: Vec<f32>,         // [agents, view_len], of the current sample
     view_len: usize,
 }
 

@@ -15,7 +15,7 @@
 use sheaf_admm::Real;
 use sheaf_kernels::simd::kernel;
 
-/// Elements a kernel treats at a time where it needs a little room of its own.
+/// Block size of kernels that need a small buffer.
 const BLOCK: usize = 128;
 
 /// y = gelu(x), tanh approximation. For inference: nothing is saved.
@@ -23,7 +23,7 @@ pub fn gelu<T: Real>(x: &[T], y: &mut [T]) {
     T::gelu_slice(x, y);
 }
 
-/// y = gelu(x); `x` is replaced by the slope gelu′(x).
+/// y = gelu(x); replaces `x` by the slope gelu′(x).
 ///
 /// Saves: the slope.
 pub fn gelu_keeping_slope<T: Real>(x: &mut [T], y: &mut [T]) {
@@ -129,7 +129,7 @@ fn gate_vjp_body<T: Real, const FMA: bool>(
 }
 
 kernel! {
-    /// Some numbers of [`swiglu_vjp`], their sigmoids `s` at hand.
+    /// A block of [`swiglu_vjp`], given the sigmoids `s`.
     fn gate_vjp, gate_vjp_at<T>(
         gate: &[T], up: &[T], s: &[T], d_y: &[T], d_gate: &mut [T], d_up: &mut [T],
     ) = gate_vjp_body;

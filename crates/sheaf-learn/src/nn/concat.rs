@@ -1,7 +1,7 @@
 //! The first layer of a decoder that reads a view and a state: Linear(RMSNorm(concat(view, x))).
 //!
-//! Many agents share few distinct views, and RMSNorm only scales a row. So the view's part of the product is made once
-//! per distinct view (a table), and each row adds its own small state part:
+//! Many agents share few distinct views, and RMSNorm only scales a row. So the view's part of the product is computed
+//! once per distinct view (a table), and each row adds its own small state part:
 //!
 //! ```text
 //! out = inv·(table[view] + (x∘g_x) W_x) + b,     inv = 1/√((‖view‖² + ‖x‖²)/dim + 1e-6)
@@ -82,8 +82,8 @@ impl ConcatDense {
         Parts { g_v, g_x, w_v, w_x, b: &params[self.b.clone()] }
     }
 
-    /// Checks what [`forward`](Self::forward) relies on, that every view has a row of the table among it; returns the
-    /// number of rows.
+    /// Checks the requirements of [`forward`](Self::forward), including that every view has a row in the table; returns
+    /// the number of rows.
     pub fn check<T>(&self, params: &[T], table: &[T], index: &[u32], x: &[T], out: &[T]) -> Result<usize> {
         check_params(params, [&self.scale, &self.w, &self.b])?;
         let input = self.view_len.saturating_add(self.state_len);

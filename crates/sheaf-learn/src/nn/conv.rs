@@ -32,7 +32,7 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
-    /// Declares `name/kernel` and `name/bias`. `kernel` is odd, so that a pixel has a middle to stand in.
+    /// Declares `name/kernel` and `name/bias`. `kernel` must be odd, so that the window has a centre.
     pub fn new(
         layout: &mut ParamLayout,
         name: &str,
@@ -48,17 +48,17 @@ impl Conv2d {
         Ok(Self { linear, kernel, channels: input })
     }
 
-    /// Channels it reads.
+    /// Number of input channels.
     pub fn input(&self) -> usize {
         self.channels
     }
 
-    /// Channels it writes.
+    /// Number of output channels.
     pub fn output(&self) -> usize {
         self.linear.output()
     }
 
-    /// Normal weights of variance 2/fan_in, which keep the size of what a rectifier passes on; zero bias.
+    /// Normal weights of variance 2/fan_in, which preserve the scale through a rectifier; zero bias.
     pub fn init<T: Real>(&self, params: &mut [T], stream: &mut Stream) {
         let std = (2.0 / self.linear.input() as f64).sqrt();
         self.linear.init_with(params, Init::Normal(std), Init::Zeros, stream);
@@ -91,7 +91,7 @@ impl Conv2d {
         self.linear.forward(params, columns, y);
     }
 
-    /// Adjoint of [`Conv2d::forward`]; `d_x` may be left out.
+    /// Adjoint of [`Conv2d::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],
@@ -115,7 +115,7 @@ impl Conv2d {
         }
     }
 
-    /// Where each of the k × k pixels around one starts, `None` beyond the border.
+    /// Offset of each of the k × k pixels around a pixel, `None` beyond the border.
     #[inline]
     fn surroundings(&self, (height, width): Size, pixel: usize) -> impl Iterator<Item = Option<usize>> {
         let (row, column, k, channels) = (pixel / width, pixel % width, self.kernel, self.channels);
@@ -129,7 +129,7 @@ impl Conv2d {
 
 /// The largest of each 2 × 2 block.
 ///
-/// Saves: `from`, the place in x of every number of y.
+/// Saves: `from`, the index in x of every entry of y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPool2;
 
@@ -176,12 +176,12 @@ impl MaxPool2 {
     }
 }
 
-/// The pixels of a bin: `bins` of them cover 0..len, neighbours share a pixel where they must.
+/// The pixels of a bin: `bins` of them cover 0..len; neighbouring bins may share a pixel.
 fn bin(k: usize, len: usize, bins: usize) -> std::ops::Range<usize> {
     k * len / bins..((k + 1) * len).div_ceil(bins)
 }
 
-/// Means over `bins` × `bins` parts of a picture of any size; a picture of just that size stays as it is.
+/// Means over `bins` × `bins` parts of a picture of any size; a picture of exactly that size is unchanged.
 pub fn average_pool<T: Real>(
     (height, width): Size,
     bins: usize,
@@ -225,7 +225,7 @@ pub fn relu<T: Real>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = (*x).max(T::ZERO));
 }
 
-/// Adjoint of [`relu`], in place: what was not passed on gets no gradient.
+/// Adjoint of [`relu`], in place: entries at 0 get no gradient.
 pub fn relu_vjp<T: Real>(
     y: &[T],     // the result
     d: &mut [T], // its gradient, becomes that of the input

@@ -1,6 +1,6 @@
 //! Table lookup.
 //!
-//! Forward: `y_r = table[id_r]`. Adjoint: `d_table[id_r] += d_y_r`; rows that share an id add up, in order of the rows.
+//! Forward: `y_r = table[id_r]`. Adjoint: `d_table[id_r] += d_y_r`; rows that share an id add up in row order.
 //!
 //! | name | shape | |
 //! | --- | --- | --- |
@@ -49,7 +49,8 @@ impl Embedding {
         init.fill(&mut params[self.table.clone()], self.count, self.dim, stream);
     }
 
-    /// Checks what the other calls rely on, that every id is below the count among it; returns the number of rows.
+    /// Checks the requirements of the other calls, including that every id is below the count; returns the number of
+    /// rows.
     pub fn check<T>(&self, params: &[T], ids: &[usize], y: &[T]) -> Result<usize> {
         check_params(params, [&self.table])?;
         check_len("embedding: table", product([self.count, self.dim]), self.table.len())?;

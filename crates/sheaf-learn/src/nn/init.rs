@@ -1,8 +1,8 @@
-//! Starting values of parameters.
+//! Initial values of parameters.
 //!
 //! | name | distribution |
 //! | --- | --- |
-//! | LeCun-normal | normal cut at ±2 standard deviations, rescaled so that the variance is 1/fan_in |
+//! | LeCun-normal | normal truncated at ±2 standard deviations, rescaled so that the variance is 1/fan_in |
 //! | Glorot normal | the same with variance 2/(fan_in + fan_out) |
 //! | Glorot uniform | uniform in ±sqrt(6/(fan_in + fan_out)) |
 //! | normal | plain normal of a given standard deviation |
@@ -11,10 +11,10 @@ use crate::nn::activation::inverse_softplus;
 use crate::rng::Stream;
 use sheaf_admm::Real;
 
-/// Standard deviation of a standard normal cut at ±2.
+/// Standard deviation of a standard normal truncated at ±2.
 const CUT_STD: f64 = 0.879_625_661_034_239_8;
 
-/// How a tensor starts.
+/// The initial distribution of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Init {
     /// All 0.
@@ -23,20 +23,20 @@ pub enum Init {
     Ones,
     /// All this value.
     Constant(f64),
-    /// All softplus⁻¹ of this positive value: a head that passes through softplus then starts at the value.
+    /// All softplus⁻¹ of this positive value: a head that passes through softplus then starts at this value.
     InverseSoftplus(f64),
     /// Normal with this standard deviation.
     Normal(f64),
-    /// Cut normal of variance 1/fan_in.
+    /// Truncated normal of variance 1/fan_in.
     LecunNormal,
-    /// Cut normal of variance 2/(fan_in + fan_out).
+    /// Truncated normal of variance 2/(fan_in + fan_out).
     GlorotNormal,
     /// Uniform of variance 2/(fan_in + fan_out).
     GlorotUniform,
 }
 
 impl Init {
-    /// Fills `out` with starting values of a tensor of these fans, in order of the elements.
+    /// Fills `out` with initial values of a tensor of these fans, in element order.
     pub fn fill<T: Real>(self, out: &mut [T], fan_in: usize, fan_out: usize, stream: &mut Stream) {
         let fans = (fan_in + fan_out) as f64;
         match self {

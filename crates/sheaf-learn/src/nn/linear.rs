@@ -53,12 +53,12 @@ impl Linear {
         self.output
     }
 
-    /// Where W lies in the parameter vector.
+    /// The range of W in the parameter vector.
     pub fn weight(&self) -> Range<usize> {
         self.w.clone()
     }
 
-    /// Where b lies in the parameter vector.
+    /// The range of b in the parameter vector.
     pub fn bias(&self) -> Option<Range<usize>> {
         self.b.clone()
     }
@@ -68,7 +68,7 @@ impl Linear {
         self.init_with(params, Init::LecunNormal, Init::Zeros, stream);
     }
 
-    /// Starting values of choice.
+    /// Initial values from the given distribution.
     pub fn init_with<T: Real>(&self, params: &mut [T], weight: Init, bias: Init, stream: &mut Stream) {
         weight.fill(&mut params[self.w.clone()], self.input, self.output, stream);
         if let Some(b) = &self.b {
@@ -76,13 +76,13 @@ impl Linear {
         }
     }
 
-    /// Checks what the other calls rely on; returns the number of rows.
+    /// Checks the requirements of the other calls; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
         self.check_params(params)?;
         check_rows(x, self.input, y, self.output)
     }
 
-    /// Checks that the parameters are there. A layout gives no room to what is larger than all memory.
+    /// Checks that the parameters exist. A layout allocates nothing for a tensor that exceeds the address space.
     pub(super) fn check_params<T>(&self, params: &[T]) -> Result<()> {
         check_params(params, std::iter::once(&self.w).chain(&self.b))?;
         check_len("layer: kernel", product([self.input, self.output]), self.w.len())?;
@@ -109,7 +109,7 @@ impl Linear {
         gemm(y, Mat::new(x, rows, self.input), w, T::ONE, beta);
     }
 
-    /// y += x W + b: a skip connection's layer.
+    /// y += x W + b, for the layer of a skip connection.
     pub fn forward_add<T: Real>(
         &self,
         params: &[T],
@@ -125,7 +125,7 @@ impl Linear {
         gemm(y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
     }
 
-    /// Adjoint of [`Linear::forward`] and [`Linear::forward_add`]; `d_x` may be left out.
+    /// Adjoint of [`Linear::forward`] and [`Linear::forward_add`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],
@@ -154,7 +154,7 @@ impl Linear {
         gemm(d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ZERO);
     }
 
-    /// The weights' part of the adjoint alone.
+    /// The adjoint of the weights alone.
     pub fn vjp_weights<T: Real>(
         &self,
         x: &[T],   // [rows, input]
@@ -196,7 +196,7 @@ impl Linear {
         }
     }
 
-    /// Adjoint of [`Linear::forward_along`]; `d_x` may be left out.
+    /// Adjoint of [`Linear::forward_along`]; `d_x` is optional.
     pub fn vjp_along<T: Real>(
         &self,
         params: &[T],

@@ -1,8 +1,8 @@
 //! Mixer block over a set of cells.
 //!
 //! Forward: s = x + token(x), a = RMSNorm(s), t = a + channel(a), y = RMSNorm(t), where `token` is a [`SwiGlu`] over
-//! the cells of each channel and `channel` one over the channels of each cell. Adjoint: the four steps backwards; a sum
-//! passes its gradient to both parts.
+//! the cells of each channel and `channel` one over the channels of each cell. Adjoint: the four steps in reverse; a
+//! sum passes its gradient to both parts.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -56,26 +56,26 @@ impl Mixer {
         self.channel_norm.init(params);
     }
 
-    /// Numbers in one row: cells·channels.
+    /// Length of one row: cells·channels.
     pub fn width(&self) -> usize {
         self.cells.saturating_mul(self.channels)
     }
 
-    /// Length of `saved` for so many rows.
+    /// Length of `saved` for this many rows.
     pub fn saved_len(&self, rows: usize) -> usize {
         let of_token = self.token.saved_len(rows.saturating_mul(self.channels));
         let of_channel = self.channel.saved_len(rows.saturating_mul(self.cells));
         product([3, rows, self.width()]).saturating_add(of_token).saturating_add(of_channel)
     }
 
-    /// Length of `scratch` for so many rows.
+    /// Length of `scratch` for this many rows.
     pub fn scratch_len(&self, rows: usize) -> usize {
         let of_token = self.token.scratch_len(rows.saturating_mul(self.channels));
         let of_channel = self.channel.scratch_len(rows.saturating_mul(self.cells));
         product([2, rows, self.width()]).saturating_add(of_token.max(of_channel))
     }
 
-    /// Checks what the other calls rely on; returns the number of rows.
+    /// Checks the requirements of the other calls; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T], saved: &[T]) -> Result<usize> {
         let rows = check_rows(x, self.width(), y, self.width())?;
         check_saved(self.saved_len(rows), saved)?;
@@ -107,7 +107,7 @@ impl Mixer {
         self.channel_norm.forward(params, t, y);
     }
 
-    /// Adjoint of [`Mixer::forward`]; `d_x` may be left out.
+    /// Adjoint of [`Mixer::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],

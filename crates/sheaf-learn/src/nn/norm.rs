@@ -48,7 +48,7 @@ impl RmsNorm {
         params[self.scale.clone()].fill(T::ONE);
     }
 
-    /// Checks what the other calls rely on; returns the number of rows.
+    /// Checks the requirements of the other calls; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
         check_params(params, [&self.scale])?;
         check_rows(x, self.dim(), y, self.dim())
@@ -65,7 +65,7 @@ impl RmsNorm {
         rms_forward(&params[self.scale.clone()], x, y);
     }
 
-    /// Adjoint of [`RmsNorm::forward`]; `d_x` may be left out.
+    /// Adjoint of [`RmsNorm::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],
@@ -120,7 +120,7 @@ fn rms_vjp_body<T: Real, const FMA: bool>(
     }
 }
 
-/// y = (x − mean)/sqrt(v + ε)·g + b, v the variance held at 0 from below.
+/// y = (x − mean)/sqrt(v + ε)·g + b, where v is the variance, clamped to be non-negative.
 ///
 /// Saves: `x`, kept by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl LayerNorm {
         b.fill(T::ZERO);
     }
 
-    /// Checks what the other calls rely on; returns the number of rows.
+    /// Checks the requirements of the other calls; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T]) -> Result<usize> {
         check_params(params, [&self.both])?;
         check_rows(x, self.dim(), y, self.dim())
@@ -172,7 +172,7 @@ impl LayerNorm {
         layer_forward(scale, bias, x, y);
     }
 
-    /// Adjoint of [`LayerNorm::forward`]; `d_x` may be left out.
+    /// Adjoint of [`LayerNorm::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],

@@ -1,7 +1,7 @@
 //! Residual block.
 //!
 //! Forward: y = skip(x) + gelu(RMSNorm(x) W₁ + b₁) W₂ + b₂, where skip is the identity or a linear layer of its own.
-//! Adjoint: the branch backwards, and d_y through the skip.
+//! Adjoint: the branch in reverse, and d_y through the skip.
 //!
 //! | name | shape | |
 //! | --- | --- | --- |
@@ -41,7 +41,7 @@ impl Residual {
         }
     }
 
-    /// Declares a block whose skip is a linear layer, so that y may have another width than x.
+    /// Declares a block whose skip is a linear layer, so that y may differ from x in width.
     pub fn projected(
         layout: &mut ParamLayout,
         name: &str,
@@ -77,17 +77,17 @@ impl Residual {
         }
     }
 
-    /// Length of `saved` for so many rows.
+    /// Length of `saved` for this many rows.
     pub fn saved_len(&self, rows: usize) -> usize {
         product([2, rows, self.dense1.output()]).saturating_add(product([rows, self.input()]))
     }
 
-    /// Length of `scratch` for so many rows.
+    /// Length of `scratch` for this many rows.
     pub fn scratch_len(&self, rows: usize) -> usize {
         product([rows, self.dense1.output()]).saturating_add(product([rows, self.input()]))
     }
 
-    /// Checks what the other calls rely on; returns the number of rows.
+    /// Checks the requirements of the other calls; returns the number of rows.
     pub fn check<T>(&self, params: &[T], x: &[T], y: &[T], saved: &[T]) -> Result<usize> {
         let mut layers = [&self.dense1, &self.dense2].into_iter().chain(&self.skip);
         layers.try_for_each(|layer| layer.check_params(params))?;
@@ -119,7 +119,7 @@ impl Residual {
         }
     }
 
-    /// Adjoint of [`Residual::forward`]; `d_x` may be left out.
+    /// Adjoint of [`Residual::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],

@@ -1,7 +1,7 @@
 //! Gated two-layer perceptron.
 //!
 //! Forward: (gate, up) = x W₁ + b₁, y = (silu(gate)·up) W₂ + b₂, along the middle axis of [rows, axis, cols]
-//! (cols = 1: along the rows' own axis). Adjoint: the three steps backwards.
+//! (cols = 1: along the rows' own axis). Adjoint: the three steps in reverse.
 //!
 //! | name | shape | |
 //! | --- | --- | --- |
@@ -50,7 +50,7 @@ impl SwiGlu {
         product([3, self.down.input(), lines])
     }
 
-    /// Checks what the other calls rely on; returns the number of lines, rows·cols.
+    /// Checks the requirements of the other calls; returns the number of lines, rows·cols.
     pub fn check<T>(&self, params: &[T], x: &[T], cols: usize, y: &[T], saved: &[T]) -> Result<usize> {
         let width = self.gate_up.input();
         self.gate_up.check_params(params)?;
@@ -78,7 +78,7 @@ impl SwiGlu {
         self.down.forward_along(params, product, cols, y);
     }
 
-    /// Adjoint of [`SwiGlu::forward`]; `d_x` may be left out.
+    /// Adjoint of [`SwiGlu::forward`]; `d_x` is optional.
     pub fn vjp<T: Real>(
         &self,
         params: &[T],

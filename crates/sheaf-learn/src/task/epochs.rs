@@ -1,12 +1,12 @@
 //! Which samples each training step sees.
 //!
-//! The steps walk through the set without gaps: step t sees samples t·n … (t + 1)·n − 1 of an endless sequence of epochs,
-//! each a shuffle of its own. All depends on (seed, step) alone, so that a resumed run meets what an uninterrupted one
-//! would have met; k epochs are exactly k·len / n steps, and no sample is left out.
+//! The steps pass through the set without gaps: step t sees samples t·n … (t + 1)·n − 1 of an endless sequence of
+//! epochs, each with its own shuffle. The order depends only on (seed, step), so a resumed run sees the same batches as
+//! an uninterrupted one. k epochs are exactly k·len / n steps, and no sample is left out.
 
 use crate::rng::Stream;
 
-/// The shuffle in use, kept while it lasts.
+/// The current shuffle, kept while it is in use.
 #[derive(Clone, Debug, Default)]
 pub struct Epochs {
     of: Option<(u64, u64)>,

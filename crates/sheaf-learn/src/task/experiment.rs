@@ -1,4 +1,4 @@
-//! What an experiment file says.
+//! The experiment file.
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ pub struct Experiment<K: Task> {
     pub iterations: Iterations,
     /// The optimiser and its schedule.
     pub train: TrainSection,
-    /// What is looked at during training.
+    /// What is evaluated during training.
     pub eval: K::Eval,
 }
 
@@ -31,7 +31,7 @@ impl<K: Task> Default for Experiment<K> {
     }
 }
 
-/// By sections: tasks themselves are not compared.
+/// Compares the sections; tasks themselves are not compared.
 impl<K: Task> PartialEq for Experiment<K> {
     fn eq(&self, other: &Self) -> bool {
         let common = self.task == other.task && self.iterations == other.iterations;
@@ -50,7 +50,7 @@ impl<K: Task> StrictConfig for Experiment<K> {
 }
 
 impl<K: Task> Experiment<K> {
-    /// Refuses what makes no sense, wherever the experiment comes from: a file, `--set`, weights, a checkpoint.
+    /// Rejects invalid values, independent of the source: a file, `--set`, weights, a checkpoint.
     pub fn check(&self) -> Result<()> {
         let wrong = |place: &str, expected: String, got: &dyn std::fmt::Display| {
             Err(Error::new(ErrorKind::Malformed, place, expected, got))

@@ -1,8 +1,8 @@
-//! A task is a declaration: its data, the two networks, what an agent sees, when an answer is right.
+//! A task is a declaration: its data, the two networks, the agents' views, and when an answer is correct.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `experiment` | what a TOML file says: common sections and those of the task |
+//! | `experiment` | the TOML file: common sections and those of the task |
 //! | `epochs` | which samples each training step sees |
 //! | `training` | a run of an experiment, as the trainer takes it |
 //! | `weights` | a trained model with the experiment that made it |
@@ -39,20 +39,20 @@ pub struct NoKeys {}
 /// The agents of samples of one size.
 #[derive(Clone, Debug)]
 pub struct Board<L> {
-    /// Who talks to whom.
+    /// The graph of the agents and their stalks.
     pub sheaf: Sheaf,
-    /// Where the agents look.
+    /// The geometry of the agents' views.
     pub layout: L,
 }
 
-/// Data of a run: what it learns from and what it is judged by.
+/// Data of a run, for training and evaluation.
 #[derive(Clone, Debug)]
 pub struct Loaded<S> {
     /// Training samples.
     pub train: S,
     /// Held-out samples.
     pub test: S,
-    /// Further held-out samples that the task looks at, such as larger ones.
+    /// Further held-out samples for evaluation, such as larger ones.
     pub more: Option<S>,
 }
 
@@ -71,7 +71,7 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
 
     /// The `[data]` section.
     type Data: Section;
-    /// The `[model]` section: keys of the task beside those of [`ModelSection`].
+    /// The `[model]` section: keys of the task in addition to those of [`ModelSection`].
     type Config: Section;
     /// The `[eval]` section.
     type Eval: Section;
@@ -79,7 +79,7 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     type Encoder: Encoder;
     /// The decoder.
     type Decoder: Decoder;
-    /// Where the agents look.
+    /// The geometry of the agents' views.
     type Layout: Clone + Debug + Send + Sync;
     /// Some samples of one size.
     type Set: Clone + Debug + Default + Send + Sync;
@@ -93,18 +93,18 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     /// The model of an experiment.
     fn model(config: &Self::Config) -> Result<ModelOf<Self>>;
 
-    /// Refuses what makes no sense beyond the common sections.
+    /// Rejects invalid values beyond the common sections.
     fn check(_experiment: &Experiment<Self>) -> Result<()> {
         Ok(())
     }
 
-    /// What the authors' code calls our parameter `name`; `None` where it has no such parameter, as in every task that
+    /// The authors' name of our parameter `name`; `None` if their code has no such parameter, as for every task that
     /// the authors do not have.
     fn authors_name(_name: &str) -> Option<String> {
         None
     }
 
-    /// Draws or reads the samples of a run.
+    /// Generates or reads the samples of a run.
     fn load(experiment: &Experiment<Self>) -> Result<Loaded<Self::Set>>;
 
     /// The agents for the samples of a set.
@@ -113,7 +113,7 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     /// Number of samples in a set.
     fn len(set: &Self::Set) -> usize;
 
-    /// The samples of a set, as the model sees them.
+    /// The samples of a set, as the model takes them.
     fn samples<'a>(board: &'a BoardOf<Self>, set: &'a Self::Set) -> impl Samples + 'a;
 
     /// Variants of a training sample in one batch, such as symmetries.
@@ -121,10 +121,10 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
         1
     }
 
-    /// Empties a batch and makes room for `count` samples like those of `train`.
+    /// Clears a batch and reserves space for `count` samples like those of `train`.
     fn begin_batch(train: &Self::Set, count: usize, batch: &mut Self::Set);
 
-    /// Puts variant `variant` of training sample `i` at place `place` of the batch.
+    /// Writes variant `variant` of training sample `i` to position `place` of the batch.
     fn put(
         data: &Self::Data,
         train: &Self::Set,
@@ -135,7 +135,7 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
         batch: &mut Self::Set,
     );
 
-    /// Metrics on held-out samples, the most telling first.
+    /// Metrics on held-out samples, the most important first.
     fn evaluate(
         experiment: &Experiment<Self>,
         model: &ModelOf<Self>,
@@ -147,8 +147,8 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     fn metrics(experiment: &Experiment<Self>) -> Vec<&'static str>;
 }
 
-/// The authors' name of our parameter `name`, from a list of modules; tensors below a module have the same names in both.
-/// The penalty and the maps are called alike in every task.
+/// The authors' name of our parameter `name`, from a list of modules; tensors below a module have the same names in
+/// both. The penalty and the maps have the same name in every task.
 pub fn authors_name(modules: &[(&str, &str)], name: &str) -> Option<String> {
     match name {
         "rho" => return Some("rho_raw".into()),

@@ -1,4 +1,4 @@
-//! A run of an experiment, as the trainer takes it; and single updates, to measure by.
+//! A run of an experiment, as the trainer takes it; and single updates for benchmarks.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -9,7 +9,7 @@ use crate::params::ParamLayout;
 use crate::rng::Stream;
 use crate::train::{StepStats, TrainOptions, TrainState, Trainable, Updated};
 
-/// Model, data and memory of a run.
+/// Model, data and buffers of a run.
 #[derive(Debug)]
 pub struct Training<K: Task> {
     experiment: Experiment<K>,
@@ -24,14 +24,14 @@ pub struct Training<K: Task> {
 }
 
 impl<K: Task> Training<K> {
-    /// Checks the experiment and draws or reads its samples.
+    /// Checks the experiment and generates or reads its samples.
     pub fn new(experiment: Experiment<K>) -> Result<Self> {
         experiment.check()?;
         let data = K::load(&experiment)?;
         Self::with_data(experiment, data)
     }
 
-    /// The same with samples that are at hand.
+    /// The same with given samples.
     pub fn with_data(experiment: Experiment<K>, data: Loaded<K::Set>) -> Result<Self> {
         experiment.check()?;
         let need = experiment.train.batch / K::variants(&experiment.data);
@@ -129,7 +129,7 @@ impl<K: Task> Trainable for Training<K> {
     }
 }
 
-/// Whole updates of a run, one after the other, as the trainer makes them: gradient, clipping, AdamW, running average.
+/// Complete updates of a run, as the trainer makes them: gradient, clipping, AdamW, running average.
 #[derive(Debug)]
 pub struct Update<M> {
     model: M,
@@ -159,7 +159,7 @@ impl<M: Trainable> Update<M> {
             .hint("lower train.learning_rate or train.clip"))
     }
 
-    /// The running average of the parameters, which evaluation takes.
+    /// The running average of the parameters, which evaluation uses.
     pub fn average(&self) -> &[f32] {
         &self.state.ema
     }

@@ -1,4 +1,4 @@
-//! A trained model: its experiment, its layers, its numbers.
+//! A trained model: its experiment, layers and parameters.
 
 use sheaf_admm::Result;
 
@@ -6,19 +6,19 @@ use super::{Experiment, ModelOf, Task};
 use crate::config::strict;
 use crate::train::WeightsFile;
 
-/// A model with its numbers and the experiment that made them.
+/// A model with its parameters and the experiment that produced them.
 #[derive(Clone, Debug)]
 pub struct Weights<K: Task> {
     /// The experiment.
     pub experiment: Experiment<K>,
     /// The model.
     pub model: ModelOf<K>,
-    /// Its numbers.
+    /// Its parameters.
     pub params: Vec<f32>, // [model.layout().len()]
 }
 
 impl<K: Task> Weights<K> {
-    /// The model in a weights file. The experiment and every tensor are checked.
+    /// Loads the model from a weights file. The experiment and every tensor are checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
         let experiment: Experiment<K> = strict::of_weights(file, K::NAME)?;
         experiment.check()?;

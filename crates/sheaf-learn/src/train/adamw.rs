@@ -20,9 +20,9 @@ use sheaf_admm::{Error, ErrorKind, Result};
 /// The constants of the rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {
-    /// How much of the mean gradient is kept, b1.
+    /// Decay rate of the mean gradient, b1.
     pub beta1: f64,
-    /// How much of the mean square is kept, b2.
+    /// Decay rate of the mean square, b2.
     pub beta2: f64,
     /// Keeps the division finite.
     pub eps: f64,
@@ -37,7 +37,7 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// Checks that the constants have a meaning.
+    /// Checks that the constants are valid.
     pub fn check(&self) -> Result<()> {
         for (place, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
@@ -75,7 +75,7 @@ impl AdamW {
         }
         let [b1, b2] = [self.beta1, self.beta2].map(T::from_f64);
         let [c1, c2] = [1.0 - self.beta1, 1.0 - self.beta2].map(T::from_f64);
-        // The corrections are powers of numbers near 1: computed in f64 whatever T is.
+        // The corrections are powers of numbers near 1: computed in f64 for every T.
         let [fix1, fix2] = [self.beta1, self.beta2].map(|b| T::from_f64(1.0 - b.powf(t as f64)));
         let [eps, decay, rate] = [self.eps, self.weight_decay, -lr].map(T::from_f64);
         for (((p, &g), m), v) in params.iter_mut().zip(grad).zip(m.iter_mut()).zip(v.iter_mut()) {

@@ -1,4 +1,4 @@
-//! A checkpoint: everything a run needs to continue to the same bits, in one tensor file.
+//! A checkpoint: everything a run needs to continue bit for bit, in one tensor file.
 //!
 //! | tensors | shape | |
 //! | --- | --- | --- |
@@ -24,33 +24,33 @@ pub(crate) const FORMAT: &str = "sheaf-admm checkpoint";
 const VERSION: &str = "1";
 pub(crate) const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
 
-/// The numbers of a run that are not tensors.
+/// The state of a run other than tensors.
 ///
-/// Losses and metrics are kept as the bits of an `f64`: a decimal text read back may differ in the last place.
+/// Losses and metrics are stored as the bits of an `f64`: a decimal text may differ in the last digit when read back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Updates made.
     pub step: u64,
-    /// Samples those updates have seen.
+    /// Samples seen by these updates.
     pub samples: u64,
     /// The seed of batches, noise and the initial parameters.
     pub seed: u64,
     /// Seconds spent, over all sessions.
     pub elapsed_seconds: f64,
-    /// Batches left out by rollbacks: update `step` uses batch `step + skipped`.
+    /// Batches skipped by rollbacks: update `step` uses batch `step + skipped`.
     pub skipped: u64,
     /// Rollbacks so far.
     pub rollbacks: u32,
-    /// Sum of the losses since the last logged line (bits), and how many.
+    /// Sum of the losses since the last logged line (bits).
     pub window_loss: u64,
     /// Number of losses in `window_loss`.
     pub window_steps: u64,
-    /// The best value of the watched metric (bits), if it was ever measured.
+    /// The best value of the selected metric (bits), if it has been measured.
     pub best: Option<u64>,
 }
 
 impl Counters {
-    /// How weights were trained that are the running average after `seconds`, JSON.
+    /// The training record (JSON) of weights that are the running average after `seconds`.
     pub(crate) fn record(&self, seconds: f64, history: &str) -> String {
         let events: Vec<&str> = history.lines().collect();
         format!(
@@ -77,7 +77,7 @@ pub struct TrainState {
     pub adam_m: Vec<f32>,
     /// Second moments, `[n]`.
     pub adam_v: Vec<f32>,
-    /// The rest.
+    /// The counters.
     pub counters: Counters,
 }
 
@@ -90,7 +90,7 @@ impl TrainState {
     }
 }
 
-/// A state with what it belongs to.
+/// A state with its task, configuration and history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     /// The state.
@@ -99,12 +99,12 @@ pub struct Checkpoint {
     pub task: String,
     /// The run's configuration, TOML.
     pub config: String,
-    /// Evaluations and rollbacks so far, one JSON object a line. Kept as text, so that it never loses a digit.
+    /// Evaluations and rollbacks so far, one JSON object per line. Stored as text, so that no digit is lost.
     pub history: String,
 }
 
 impl Checkpoint {
-    /// Writes it to `path`, whole or not at all.
+    /// Writes the checkpoint to `path` atomically.
     pub fn save(&self, path: &Path, layout: &ParamLayout) -> Result<()> {
         let place = path.display().to_string();
         let counters = serde_json::to_string(&self.state.counters)
@@ -129,7 +129,7 @@ impl Checkpoint {
     }
 }
 
-/// A checkpoint file whose texts can be read before its model is known.
+/// A checkpoint file whose metadata can be read before its model is known.
 #[derive(Debug)]
 pub struct CheckpointFile(TensorFile);
 
@@ -144,12 +144,12 @@ impl CheckpointFile {
         Ok(Self(file))
     }
 
-    /// The configuration it was written under, TOML.
+    /// The configuration of the run, TOML.
     pub fn config(&self) -> Result<&str> {
         meta(&self.0, "config")
     }
 
-    /// What was being trained.
+    /// The task.
     pub fn task(&self) -> Result<&str> {
         meta(&self.0, "task")
     }
@@ -162,7 +162,7 @@ impl CheckpointFile {
         })
     }
 
-    /// How weights taken from it were trained, JSON.
+    /// The training record of the weights in this checkpoint, JSON.
     pub(crate) fn record(&self) -> Result<String> {
         let counters = self.counters()?;
         Ok(counters.record(counters.elapsed_seconds, meta(&self.0, "history")?))
@@ -172,7 +172,7 @@ impl CheckpointFile {
         self.0
     }
 
-    /// All of it, every tensor checked against the layout.
+    /// The whole checkpoint, with every tensor checked against the layout.
     pub fn load(&self, layout: &ParamLayout) -> Result<Checkpoint> {
         let groups = self.0.groups(layout, &PREFIXES, &[Dtype::F32])?;
         let Ok([params, ema, adam_m, adam_v]) = <[Vec<f32>; 4]>::try_from(groups) else {
@@ -187,14 +187,14 @@ impl CheckpointFile {
     }
 }
 
-/// The metadata under `key`, which must be there.
+/// The metadata under `key`, which is required.
 pub(crate) fn meta<'a>(file: &'a TensorFile, key: &str) -> Result<&'a str> {
     file.meta(key).ok_or_else(|| {
         Error::new(ErrorKind::Malformed, file.place(), format!("metadata `{key}`"), "a file without it")
     })
 }
 
-/// Checks what kind of file it is, and that this program knows its version.
+/// Checks the kind of the file, and that this program supports its version.
 pub(crate) fn check_format(file: &TensorFile, format: &str, version: &str, hint: &str) -> Result<()> {
     let got = file.meta("format");
     if got != Some(format) {

@@ -1,8 +1,8 @@
 //! Global-norm clipping: g ← g · max / ‖g‖₂ where ‖g‖₂ ≥ max, the norm over all parameters together.
 //!
-//! The squares are summed in `f64` in eight interleaved lanes that are added in a fixed order: a compiler can
-//! vectorise it, no `f32` overflows, and the bits depend on nothing but the gradient. No epsilon: a gradient that is
-//! divided has a norm of at least `max`.
+//! The squares are summed in `f64` in eight interleaved lanes that are added in a fixed order: the loop vectorises, no
+//! `f32` overflows, and the bits depend only on the gradient. No epsilon is needed: a gradient that is divided has a
+//! norm of at least `max`.
 
 use sheaf_admm::Real;
 
@@ -25,9 +25,9 @@ pub fn global_norm<T: Real>(grad: &[T] /* [n] */) -> f64 {
     lanes.iter().sum::<f64>().sqrt()
 }
 
-/// Shortens `grad` to length `max` where it is at least that long; returns the norm from before.
+/// Scales `grad` to norm `max` if its norm is at least that; returns the norm before clipping.
 ///
-/// A gradient whose norm is not finite is left as it is: the caller sees the norm and must not use it.
+/// A gradient whose norm is not finite is left unchanged: the caller sees the norm and must not use the gradient.
 pub fn clip_global_norm<T: Real>(max: f64, grad: &mut [T] /* [n] */) -> f64 {
     let norm = global_norm(grad);
     if norm.is_finite() && norm >= max {

@@ -1,4 +1,4 @@
-//! Files that are whole or not there: written beside their place, forced to the disk, renamed into it.
+//! Atomic file writes: to a temporary file, synced to disk, then renamed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// An [`ErrorKind::Io`] error at `path`, with a hint where the operating system's answer has a usual remedy.
+/// An [`ErrorKind::Io`] error at `path`, with a hint if the operating system's error has a usual remedy.
 pub fn io_error(path: &Path, expected: &str, error: &io::Error) -> Error {
     let out = Error::new(ErrorKind::Io, path.display().to_string(), expected, error);
     match error.kind() {
@@ -24,12 +24,12 @@ pub fn io_error(path: &Path, expected: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Writes `bytes` to `path` so that at every moment the file there is the old one or the new one, entire.
+/// Writes `bytes` to `path` atomically: at every moment the file is either the old one or the complete new one.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     write_beside(path, |file| file.write_all(bytes))
 }
 
-/// The same for a writer; if it fails, what was at `path` is untouched and nothing is left beside it.
+/// The same for a writer; if it fails, the file at `path` is unchanged and the temporary file is removed.
 pub(crate) fn write_beside(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let beside = beside(path);
     let outcome = File::create(&beside).and_then(|mut file| {
@@ -39,7 +39,7 @@ pub(crate) fn write_beside(path: &Path, write: impl FnOnce(&mut File) -> io::Res
         sync_directory(path)
     });
     outcome.map_err(|error| {
-        // The first error is the one worth telling; this removal may fail for the same reason.
+        // The first error is the one to report; this removal may fail for the same reason.
         let _ = fs::remove_file(&beside);
         io_error(path, "to write the file", &error)
     })
@@ -51,7 +51,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Makes the rename itself survive a power cut. Not every system can open a directory; there it does nothing.
+/// Makes the rename survive a power cut. Not every system can open a directory; on those it does nothing.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }

@@ -1,15 +1,15 @@
 //! Softmax cross-entropy over rows of logits.
 //!
-//! loss = Σ_rows weight·(ln Σ_c exp l_c − l_label); its gradient is weight·(softmax(l) − onehot(label)). A label that
-//! names no class makes the loss NaN, which ends a training step with an error.
+//! loss = Σ_rows weight·(ln Σ_c exp l_c − l_label); its gradient is weight·(softmax(l) − onehot(label)). A label
+//! outside the classes makes the loss NaN, which ends a training step with an error.
 
 use sheaf_admm::Real;
 
-/// Rows whose label is this are left out.
+/// Label of rows to skip.
 pub const IGNORE: u8 = u8::MAX;
 
-/// Adds up the loss and replaces the logits by their gradient. Rows labelled [`IGNORE`] count nothing.
-/// `exps` is scratch like `logits`.
+/// Adds the loss and replaces the logits by their gradient. Rows labelled [`IGNORE`] contribute nothing. `exps` is
+/// scratch like `logits`.
 pub fn cross_entropy_grad<T: Real>(
     logits: &mut [T], // [rows, classes], becomes d_logits
     labels: &[u8],    // [rows]

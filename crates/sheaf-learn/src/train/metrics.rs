@@ -1,4 +1,4 @@
-//! Metrics as JSON lines: one object a line, `step` first among its keys, flushed as soon as it is written.
+//! Metrics as JSON lines: one object per line, `step` first among its keys, flushed after every line.
 //!
 //! ```text
 //! {"step":50,"samples":6400,"seconds":6.1,"loss":0.71,"grad_norm":0.93,"lr":0.000075}
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A resumed run first drops the lines after the step it resumes from, so that the file ends up equal to that of an
-//! uninterrupted run (but for `seconds`).
+//! uninterrupted run (except for `seconds`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -34,10 +34,10 @@ impl MetricsWriter {
         Ok(Self { path: path.to_path_buf(), file })
     }
 
-    /// Writes one line: the step, then the values in their order. What is not finite becomes `null`.
+    /// Writes one line: the step, then the values in their order. Non-finite values become `null`.
     pub fn write(&mut self, step: u64, samples: u64, seconds: f64, values: &[(&str, f64)]) -> Result<()> {
         let line = line(step, samples, Some(seconds), values);
-        // One call, so that a kill leaves at most one unfinished line.
+        // A single write, so that a kill leaves at most one unfinished line.
         self.file
             .write_all(line.as_bytes())
             .and_then(|()| self.file.flush())
@@ -58,7 +58,7 @@ pub(crate) fn line(step: u64, samples: u64, seconds: Option<f64>, values: &[(&st
     out
 }
 
-/// Drops the lines of steps after `step`, and a last line that a kill cut short.
+/// Drops the lines of steps after `step`, and an unfinished last line.
 fn keep_until(path: &Path, step: u64) -> Result<()> {
     let text = match std::fs::read_to_string(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

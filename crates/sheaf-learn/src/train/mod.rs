@@ -1,4 +1,4 @@
-//! Training: from a gradient to a run that can be killed, resumed and trusted.
+//! Training: from a gradient to a run that can be killed and resumed reproducibly.
 //!
 //! ```text
 //! g = grad of the mean loss of batch t          Trainable::loss_and_grad
@@ -7,9 +7,9 @@
 //! e ← decay e + (1 − decay) p                   ema: the weights used at evaluation
 //! ```
 //!
-//! All vectors are flat and share one [`ParamLayout`]. The update is four plain loops on the calling thread: even
-//! for two million parameters it takes a few milliseconds beside seconds of gradient, so there is nothing to gain
-//! from threads, and the result is the same bits whatever their number.
+//! All vectors are flat and share one [`ParamLayout`]. The update is four plain loops on the calling thread: even for
+//! two million parameters it takes a few milliseconds, compared to seconds for the gradient, so threads would gain
+//! nothing, and the result is bit-identical for any number of threads.
 
 pub mod adamw;
 pub mod checkpoint;
@@ -47,15 +47,15 @@ pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 use crate::params::ParamLayout;
 use sheaf_admm::Result;
 
-/// What the trainer needs of a model and its data.
+/// What the trainer needs from a model and its data.
 ///
-/// Batches, iteration counts and noise are functions of `(seed, step)` alone, so that a resumed run meets exactly
-/// what an uninterrupted one would have met.
+/// Batches, iteration counts and noise are functions of `(seed, step)` alone, so a resumed run sees exactly what an
+/// uninterrupted one would have seen.
 pub trait Trainable {
     /// Names and shapes of the parameters.
     fn layout(&self) -> &ParamLayout;
 
-    /// The parameters a run with this seed starts from.
+    /// The initial parameters of a run with this seed.
     fn initial(&self, seed: u64) -> Vec<f32>;
 
     /// Overwrites `grad` with the gradient of the mean loss of step `step`'s batch.
@@ -70,20 +70,20 @@ pub trait Trainable {
     /// Metrics of `params` (the running average) on held-out data; names like `solved`.
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>>;
 
-    /// A configuration that an earlier version wrote, in today's form: keys that are new since have their defaults, keys
-    /// that were renamed have their present names. A resumed run compares configurations in this form. Errors call the
-    /// configuration `place`.
+    /// Converts a configuration of an earlier version to the current form: new keys have their defaults, renamed keys
+    /// their current names. A resumed run compares configurations in this form. `place` names the configuration in
+    /// errors.
     fn present_config(&self, _place: &str, config: &str) -> Result<String> {
         Ok(config.to_string())
     }
 }
 
-/// What one batch told about itself.
+/// Statistics of one batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepStats {
     /// The mean loss of the batch.
     pub loss: f64,
-    /// How many samples it had.
+    /// Number of samples.
     pub samples: usize,
     /// The first sample with a non-finite loss or gradient, if any: its index in the training set.
     pub bad_sample: Option<u64>,

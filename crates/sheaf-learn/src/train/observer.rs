@@ -1,43 +1,43 @@
-//! What a run tells while it goes: a progress bar, a log or a test listens; `()` hears nothing.
+//! Events of a run, for a progress bar, a log or a test; `()` ignores them.
 
 use std::path::{Path, PathBuf};
 
-/// Listens to a run.
+/// Observes a run.
 pub trait TrainObserver {
-    /// After every update.
+    /// Called after every update.
     fn progress(&mut self, _progress: &Progress) {}
-    /// Now and then.
+    /// Called on events that do not occur at every update.
     fn event(&mut self, _event: &TrainEvent<'_>) {}
 }
 
 impl TrainObserver for () {}
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Updates made.
     pub step: u64,
-    /// Updates to make.
+    /// Total updates of the run.
     pub steps: u64,
     /// Loss of the last batch.
     pub loss: f64,
-    /// Length of its gradient before clipping.
+    /// Norm of its gradient before clipping.
     pub grad_norm: f64,
     /// Samples per second over the last updates, without evaluation and saving.
     pub samples_per_s: f64,
-    /// Seconds left at the pace of this session.
+    /// Estimated seconds left at the pace of this session.
     pub seconds_left: f64,
 }
 
-/// Something that does not happen at every step.
+/// An event that does not occur at every step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrainEvent<'a> {
-    /// The run begins or resumes after `step` updates.
+    /// The run starts, or resumes after `step` updates.
     Started {
         /// Updates already made.
         step: u64,
     },
-    /// An evaluation begins.
+    /// An evaluation starts.
     Evaluating {
         /// Updates made.
         step: u64,
@@ -51,29 +51,29 @@ pub enum TrainEvent<'a> {
         /// These are the best weights so far, and have been written.
         best: bool,
     },
-    /// A checkpoint is on the disk.
+    /// A checkpoint has been written.
     CheckpointWritten {
         /// Updates made.
         step: u64,
         /// The file.
         path: &'a Path,
     },
-    /// The run went back to an earlier checkpoint.
+    /// The run returned to an earlier checkpoint.
     RolledBack {
-        /// Updates made when the number was lost.
+        /// Updates made when the loss or gradient was not finite.
         from: u64,
         /// Updates made at the checkpoint.
         to: u64,
-        /// The batch that is now left out, and all between the checkpoint and it.
+        /// The bad batch; it and all batches since the checkpoint are skipped.
         batch: u64,
-        /// The first bad sample, if the model could name it.
+        /// The first bad sample, if the model identified it.
         sample: Option<u64>,
         /// Rollbacks so far.
         count: u32,
     },
 }
 
-/// How a run ended, when it did not end in an error.
+/// How a run ended, if not with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All updates were made.
@@ -81,7 +81,7 @@ pub enum Outcome {
         /// The weights: the running average after the last update.
         weights: PathBuf,
     },
-    /// The stop flag was raised; the checkpoint resumes from here.
+    /// The stop flag was set; the run can resume from the checkpoint.
     Interrupted {
         /// Updates made.
         step: u64,

@@ -1,11 +1,11 @@
-//! Options of a run: how long, at which rate, how often to evaluate and to save, and what follows a number that is not finite.
+//! Options of a run: length, learning rate, evaluation and checkpoint intervals, and the reaction to non-finite values.
 
 use super::adamw::AdamW;
 use super::schedule::Schedule;
 use sheaf_admm::error::check_positive;
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// What follows a loss or gradient that is not finite.
+/// The reaction to a loss or gradient that is not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNan {
     /// The run stops with an error that names the step, the sample and the last good checkpoint.
@@ -24,30 +24,30 @@ pub struct TrainOptions {
     pub schedule: Schedule,
     /// The update rule.
     pub adamw: AdamW,
-    /// Longest gradient; `None` leaves it as it is.
+    /// Maximum gradient norm; `None` for no clipping.
     pub clip: Option<f64>,
     /// Decay of the running average.
     pub ema: f64,
     /// Updates between evaluations; 0 evaluates only at the end.
     pub eval_every: u64,
-    /// Updates between checkpoints; 0 leaves it to the clock and the end.
+    /// Updates between checkpoints; 0 saves only by time and at the end.
     pub checkpoint_every: u64,
-    /// Minutes between checkpoints; 0 leaves it to the steps and the end.
+    /// Minutes between checkpoints; 0 saves only by updates and at the end.
     pub checkpoint_minutes: f64,
     /// Updates between lines of metrics.
     pub log_every: u64,
-    /// Checkpoints kept, newest first. Two or more allow a rollback past a checkpoint that is itself bad.
+    /// Number of newest checkpoints kept. Two or more allow a rollback past a checkpoint that is itself bad.
     pub keep: usize,
-    /// The metric whose largest value makes the best weights; `None` takes the first one evaluated.
+    /// The metric that selects the best weights (larger is better); `None` takes the first one evaluated.
     pub best_metric: Option<String>,
-    /// What follows a non-finite number.
+    /// The reaction to a loss or gradient that is not finite.
     pub on_nan: OnNan,
     /// Rollbacks before the run gives up.
     pub max_rollbacks: u32,
 }
 
 impl TrainOptions {
-    /// Checks that the numbers have a meaning.
+    /// Checks that the values are valid.
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
         self.adamw.check()?;

@@ -22,7 +22,7 @@ pub struct RunDir(PathBuf);
 
 impl RunDir {
     /// Prepares a directory for a new run: an empty one, or one left by a start that failed before its first
-    /// checkpoint, as on a full disk.
+    /// checkpoint, for example on a full disk.
     pub fn create(path: &Path, config: &str) -> Result<Self> {
         let dir = Self(path.to_path_buf());
         fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e))?;
@@ -53,7 +53,7 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// The directory of a run that was started before, and its latest checkpoint.
+    /// The directory of an existing run, and its latest checkpoint.
     pub fn resume(path: &Path) -> Result<(Self, PathBuf)> {
         let dir = Self(path.to_path_buf());
         let latest = if dir.checkpoints_dir().is_dir() { dir.checkpoints()?.pop() } else { None };
@@ -73,7 +73,7 @@ impl RunDir {
         .hint("start the run without --resume"))
     }
 
-    /// What is in a directory, in the order of its names.
+    /// The entries of a directory, sorted by name.
     fn entries(&self, path: &Path) -> Result<Vec<PathBuf>> {
         let entries = fs::read_dir(path).map_err(|e| io_error(path, "a readable directory", &e))?;
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -85,8 +85,8 @@ impl RunDir {
         self.checkpoints_dir().is_dir() && self.checkpoints().is_ok_and(|found| !found.is_empty())
     }
 
-    /// Whether this is all that a start leaves before it has saved anything: nothing in it is worth keeping. The folder
-    /// of checkpoints is what it makes first; without it the files are someone else's.
+    /// Whether the directory holds only what a failed start leaves before its first checkpoint, so nothing worth
+    /// keeping. A start creates the folder of checkpoints first; without it the files are not from a run.
     fn never_started(&self, entries: &[PathBuf]) -> bool {
         let unfinished = |path: &Path| path.extension().is_some_and(|e| e == "part");
         let folder = self.checkpoints_dir();
@@ -134,7 +134,7 @@ impl RunDir {
         self.0.join("checkpoints")
     }
 
-    /// Where the checkpoint after `step` updates lies.
+    /// The path of the checkpoint after `step` updates.
     pub fn checkpoint(&self, step: u64) -> PathBuf {
         self.checkpoints_dir().join(format!("step-{step:08}.safetensors"))
     }
@@ -177,7 +177,8 @@ fn remove(path: &Path) -> Result<()> {
     fs::remove_file(path).map_err(|e| io_error(path, "to remove it", &e))
 }
 
-/// Checks that two configurations (TOML) agree but for the keys in `may_change`; names the first that differs.
+/// Checks that two configurations (TOML) agree except for the keys in `may_change`; the error names the first
+/// difference.
 pub fn check_same_config(place: &str, old: &str, new: &str, may_change: &[&str]) -> Result<()> {
     let flat = |text: &str| -> Result<BTreeMap<String, String>> {
         let table: toml::Table = text

@@ -17,14 +17,14 @@ pub enum Decay {
     /// It stays at its peak.
     #[default]
     None,
-    /// It falls on a straight line to `floor`, reached at update `end`.
+    /// It falls linearly to `floor`, reached at update `end`.
     Linear {
         /// The update at which the floor is reached.
         end: u64,
         /// The learning rate from there on.
         floor: f64,
     },
-    /// It falls on half a cosine to `floor`, reached at update `end`.
+    /// It falls along half a cosine to `floor`, reached at update `end`.
     Cosine {
         /// The update at which the floor is reached.
         end: u64,
@@ -40,12 +40,12 @@ pub struct Schedule {
     pub peak: f64,
     /// Length of the warm-up in updates; 0 starts at the peak.
     pub warmup: u64,
-    /// What follows.
+    /// The decay after the warm-up.
     pub decay: Decay,
 }
 
 impl Schedule {
-    /// Checks that the numbers have a meaning.
+    /// Checks that the values are valid.
     pub fn check(&self) -> Result<()> {
         check_positive("learning rate", self.peak)?;
         if let Decay::Linear { end, floor } | Decay::Cosine { end, floor } = self.decay {
@@ -61,7 +61,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// The learning rate of the update that follows `done` others.
+    /// The learning rate of the update after `done` others.
     pub fn at(&self, done: u64) -> f64 {
         if done < self.warmup {
             return self.peak * (done as f64 / self.warmup as f64);

@@ -16,7 +16,7 @@ use super::weights::{WeightsMeta, save_weights};
 use super::{StepStats, Trainable};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// One sitting of a run: from its start, or from a checkpoint, to its end or interruption.
+/// One session of a run: from its start, or from a checkpoint, to its end or interruption.
 pub(super) struct Session<'a> {
     model: &'a mut dyn Trainable,
     run: &'a Run<'a>,
@@ -26,7 +26,7 @@ pub(super) struct Session<'a> {
     grad: Vec<f32>, // [n]
     metrics: MetricsWriter,
     events: EventWriter,
-    /// The step whose checkpoint is on the disk as `at` has it.
+    /// The step of the last written checkpoint, if it equals `at`.
     saved: Option<u64>,
     clock: Clock,
 }
@@ -62,7 +62,7 @@ impl<'a> Session<'a> {
         let grad = vec![0.0; at.state.params.len()];
         let mut session = Self { model, run, observer, dir, at, grad, metrics, events, saved, clock };
         session.observer.event(&TrainEvent::Started { step: session.step() });
-        // A new run saves its start, so that there is always a checkpoint to name and to return to.
+        // A new run saves its initial state, so that there is always a checkpoint to return to.
         session.save()?;
         Ok(session)
     }
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
         self.clock.elapsed_before + self.clock.start.elapsed().as_secs_f64()
     }
 
-    /// One update; false if it ended in a rollback instead.
+    /// Makes one update; returns false if it ended in a rollback instead.
     pub(super) fn update(&mut self) -> Result<bool> {
         let begin = Instant::now();
         let options = self.run.options;
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    /// Every `interval` updates (0: never) and at the end.
+    /// True every `interval` updates (0: never) and at the end.
     fn due(&self, interval: u64) -> bool {
         let step = self.step();
         step == self.run.options.steps || (interval > 0 && step.is_multiple_of(interval))
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         self.observer.progress(&Progress { step, steps, loss, grad_norm, samples_per_s, seconds_left });
     }
 
-    /// The mean loss since the last line, and the last norm and rate.
+    /// The mean loss since the last line, and the last norm and learning rate.
     fn log(&mut self, norm: f64, rate: f64) -> Result<()> {
         let (step, seconds) = (self.step(), self.seconds());
         let counters = &mut self.at.state.counters;
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Compares with the best so far and remembers.
+    /// Compares with the best value so far and updates it.
     fn is_best(&mut self, metrics: &[(String, f64)]) -> Result<bool> {
         let value = match &self.run.options.best_metric {
             None => metrics.first().map_or(f64::NAN, |(_, value)| *value),
@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the checkpoint of this step, unless it is there, and removes the oldest.
+    /// Writes the checkpoint of this step, unless it exists, and removes the oldest.
     pub(super) fn save(&mut self) -> Result<PathBuf> {
         let (step, path) = (self.step(), self.dir.checkpoint(self.step()));
         if self.saved != Some(step) {
@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
         save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
     }
 
-    /// A loss or gradient was not finite: stop with an error, or go back to the last good checkpoint.
+    /// Handles a loss or gradient that is not finite: stops with an error, or returns to the last good checkpoint.
     fn lost(&mut self, batch: u64, stats: &StepStats, norm: f64) -> Result<()> {
         let (from, options) = (self.step(), self.run.options);
         let (to, path) = self.good_checkpoint(from)?;
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
         self.at.history.push_str(&format!(
             "{{\"step\":{to},\"rollback_from\":{from},\"batch\":{batch},\"sample\":{sample_text}}}\n"
         ));
-        // In this order a kill at any point leaves a run that resumes: to this rollback, or to the one it repeats.
+        // In this order, a kill at any point leaves a run that can resume: after this rollback, or by repeating it.
         self.saved = None;
         self.save()?;
         self.dir.remove_after(to)?;
@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The newest checkpoint from before update `step`; one of this very step only if there is no other.
+    /// The newest checkpoint before update `step`; one at this step only if there is no other.
     fn good_checkpoint(&self, step: u64) -> Result<(u64, PathBuf)> {
         let mut found = self.dir.checkpoints()?;
         found.retain(|(s, _)| *s <= step);

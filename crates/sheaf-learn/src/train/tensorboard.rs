@@ -8,8 +8,8 @@
 //!           SessionLog { 1: enum status (1 = start) }
 //! ```
 //!
-//! Every session writes a file of its own. A session that resumes begins with a session-start event at its step, which
-//! tells TensorBoard to forget what earlier files say about later steps.
+//! Every session writes its own file. A resumed session begins with a session-start event at its step, so that
+//! TensorBoard discards later steps of earlier files.
 
 use std::fs::File;
 use std::io::Write;
@@ -33,7 +33,7 @@ impl EventWriter {
     pub fn create(dir: &Path, step: u64) -> Result<Self> {
         let seconds = unix_time() as u64;
         let mut attempt = 0;
-        // Two sessions of one second must not write into one file.
+        // Two sessions in the same second must not write to the same file.
         let (path, file) = loop {
             let path = dir.join(format!("events.out.tfevents.{seconds:010}.{step:08}.{attempt}"));
             match File::create_new(&path) {
@@ -48,7 +48,7 @@ impl EventWriter {
         Ok(writer)
     }
 
-    /// Says that what was written about steps after `step` is void.
+    /// Marks everything written about steps after `step` as void.
     pub fn restart(&mut self, step: u64) -> Result<()> {
         let mut log = Vec::new();
         push_key(&mut log, 1, VARINT);
@@ -56,7 +56,7 @@ impl EventWriter {
         self.append(&event(unix_time(), step, 7, &log))
     }
 
-    /// The values of one step.
+    /// Writes the values of one step.
     pub fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
         let mut summary = Vec::new();
         for (tag, value) in values {
@@ -88,7 +88,7 @@ fn event(wall_time: f64, step: u64, field: u64, content: &[u8]) -> Vec<u8> {
     push_key(&mut out, 1, FIXED64);
     out.extend_from_slice(&wall_time.to_le_bytes());
     if step != 0 {
-        push_key(&mut out, 2, VARINT); // a zero is left out, as the format has it
+        push_key(&mut out, 2, VARINT); // a zero is omitted, as in the format
         push_varint(&mut out, step);
     }
     push_bytes(&mut out, field, content);
@@ -119,7 +119,7 @@ fn push_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Seven bits per byte, lowest first; the top bit marks that more follow.
 fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -166,7 +166,7 @@ mod tests {
         out
     }
 
-    /// Splits a file into payloads, undoing the masks to compare the plain checksums.
+    /// Splits a file into payloads and checks the unmasked checksums.
     fn payloads(mut bytes: &[u8]) -> Vec<Vec<u8>> {
         let unmask =
             |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap()).wrapping_sub(0xA282_EAD8).rotate_left(15);

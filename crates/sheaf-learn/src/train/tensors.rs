@@ -1,11 +1,11 @@
-//! Tensor files: safetensors with a checksum, checked on the way in.
+//! Tensor files: safetensors with a checksum, validated when read.
 //!
 //! ```text
 //! u64 header length · JSON header {"__metadata__": {…}, NAME: {dtype, shape, data_offsets}} · bytes
 //! ```
 //!
-//! The header is written here and not by the `safetensors` crate because that one keeps metadata in a hash map,
-//! whose order changes from run to run: the same training should end in the same file. The crate reads and validates.
+//! The header is written here, not by the `safetensors` crate, because that crate keeps metadata in a hash map, whose
+//! order changes from run to run: the same training should produce the same file. The crate reads and validates.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use super::file::io_error;
 use crate::params::ParamLayout;
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// How the numbers of a weights file are stored.
+/// Storage precision of a weights file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// 32 bits: what training keeps.
+    /// 32 bits, as in training.
     #[default]
     F32,
     /// 16 bits: half the size, three digits.
@@ -72,7 +72,7 @@ pub(crate) fn encode(
     Ok(bytes)
 }
 
-/// Appends the values; the first that half precision cannot hold comes back as the error.
+/// Appends the values; the error is the first value that half precision cannot represent.
 fn push(data: &mut Vec<u8>, values: &[f32], precision: Precision) -> Result<(), f32> {
     for &value in values {
         match precision {
@@ -95,7 +95,7 @@ fn too_large(place: &str, name: &str, value: f32) -> Error {
         .hint("store these weights in 32 bits")
 }
 
-/// A tensor file in memory whose header, sizes and checksum have been checked.
+/// A tensor file in memory with validated header, sizes and checksum.
 #[derive(Debug)]
 pub struct TensorFile {
     place: String,
@@ -129,7 +129,7 @@ impl TensorFile {
         Ok(file)
     }
 
-    /// What errors call this file.
+    /// The name of this file in errors.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -139,7 +139,7 @@ impl TensorFile {
         self.header.metadata().as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Names in the order of their bytes.
+    /// Names in byte order.
     pub fn names(&self) -> Vec<String> {
         self.header.offset_keys()
     }
@@ -149,7 +149,7 @@ impl TensorFile {
         self.header.info(name).map(|i| (i.dtype, i.shape.as_slice()))
     }
 
-    /// The numbers of a tensor of this shape, stored as one of `types` (of F32 and F16).
+    /// The values of a tensor of this shape, stored as one of `types` (F32 or F16).
     pub fn tensor(&self, name: &str, shape: &[usize], types: &[Dtype]) -> Result<Vec<f32>> {
         let place = || format!("{}: tensor `{name}`", self.place);
         let names: Vec<String> = types.iter().map(|t| format!("{t:?}")).collect();
@@ -173,7 +173,7 @@ impl TensorFile {
         }
     }
 
-    /// One flat vector per prefix: every tensor of the layout must be there, and no other may be.
+    /// One flat vector per prefix: every tensor of the layout must exist, and no other.
     pub fn groups(&self, layout: &ParamLayout, prefixes: &[&str], types: &[Dtype]) -> Result<Vec<Vec<f32>>> {
         layout.check()?;
         let known: std::collections::BTreeSet<String> = prefixes
@@ -204,7 +204,7 @@ const FOREIGN: &str = "the file belongs to a model with another configuration";
 mod tests {
     use super::*;
 
-    /// Files written by earlier versions hold these checksums and these bits.
+    /// Files of earlier versions contain these checksums and these bits.
     #[test]
     fn checksums_and_halves_are_those_of_files_already_written() {
         // The check value of the polynomial, and test vectors of RFC 3720, appendix B.4.

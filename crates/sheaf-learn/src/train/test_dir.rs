@@ -1,4 +1,4 @@
-//! A directory of its own for a test, removed afterwards.
+//! A temporary directory for a test, removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

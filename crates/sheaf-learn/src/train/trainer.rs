@@ -1,15 +1,15 @@
-//! A run from its start, or from where it stopped, to its end.
+//! A run from its start, or from its latest checkpoint, to its end.
 //!
-//! **Same bits.** Everything an update reads is in the checkpoint or a function of (seed, batch number), so a run that
-//! was interrupted, or killed and taken up from its latest checkpoint, ends in the parameters, averages, moments and
-//! metrics of one that was not.
+//! **Same bits.** Everything an update reads is in the checkpoint or a function of (seed, batch number). A run that was
+//! interrupted, or killed and resumed from its latest checkpoint, ends with the same parameters, averages, moments and
+//! metrics as an uninterrupted one.
 //!
 //! **Rollback.** Update `step` uses batch `step + skipped`. When batch b gives a loss or gradient that is not finite,
-//! the state returns to the newest checkpoint from before that update — so never to one that failed at once, if there
-//! is an older one — and `skipped` is set so that the next batch is b + 1: the batches between the checkpoint and b
-//! are not seen again, and no batch is met twice in the same state. The learning rate goes on from the checkpoint's
-//! step, and the run still makes all its updates. With checkpoints by the clock, which checkpoint is the newest, and so
-//! what follows a rollback, depends on the machine's speed.
+//! the state returns to the newest checkpoint before that update; a checkpoint at the failing step itself is used only
+//! if there is no older one. `skipped` is set so that the next batch is b + 1: the batches between the checkpoint and b
+//! are not used again, and no batch is used twice in the same state. The learning rate continues from the checkpoint's
+//! step, and the run still makes all its updates. With checkpoints by time, the newest checkpoint, and so the run after
+//! a rollback, depends on the machine's speed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,26 +36,26 @@ pub struct Run<'a> {
     pub config: &'a str,
     /// The seed of the initial parameters, batches and noise.
     pub seed: u64,
-    /// How.
+    /// The options.
     pub options: &'a TrainOptions,
     /// Continue the run in `dir` instead of starting one.
     pub resume: bool,
-    /// Dotted configuration keys that a resumed run may change, because they do not touch the numbers.
+    /// Dotted configuration keys that a resumed run may change, because they do not affect the results.
     pub may_change: &'a [&'a str],
-    /// Where a new run starts, instead of at random parameters. A resumed one has them in its checkpoint.
+    /// Initial weights of a new run, instead of random parameters. A resumed run has its parameters in the checkpoint.
     pub init: Option<Init<'a>>,
 }
 
 /// Weights that a run starts from.
 #[derive(Clone, Copy, Debug)]
 pub struct Init<'a> {
-    /// What the record of the run calls them.
+    /// Their name in the record of the run.
     pub name: &'a str,
     /// The weights.
     pub weights: &'a WeightsFile,
 }
 
-/// Trains until all updates are made, `stop` is raised, or a loss or gradient is not finite.
+/// Trains until all updates are made, `stop` is set, or a loss or gradient is not finite.
 pub fn train(
     model: &mut dyn Trainable,
     run: &Run<'_>,
@@ -71,7 +71,7 @@ pub fn train(
             let checkpoint = session.save()?;
             return Ok(Outcome::Interrupted { step: session.step(), checkpoint });
         }
-        // After a rollback there is nothing new to evaluate or to save.
+        // After a rollback there is nothing new to evaluate or save.
         if session.update()? {
             session.evaluate_if_due()?;
             session.save_if_due()?;
@@ -111,7 +111,7 @@ fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> 
     let (dir, path) = RunDir::resume(run.dir)?;
     let file = CheckpointFile::read(&path)?;
     let place = path.display().to_string();
-    // Configuration before tensors: a changed width is better told by its key than by a shape.
+    // Configuration before tensors: an error about a changed key is clearer than one about a shape.
     let stored = model.present_config(&format!("configuration in {place}"), file.config()?)?;
     check_same_config(&place, &stored, run.config, run.may_change)?;
     let mut at = file.load(model.layout())?;

@@ -1,4 +1,4 @@
-//! One update of the parameters. The trainer and `sheaf bench train` make the same one.
+//! One update of the parameters, shared by the trainer and `sheaf bench train`.
 
 use super::checkpoint::TrainState;
 use super::clip::{clip_global_norm, global_norm};
@@ -7,22 +7,22 @@ use super::options::TrainOptions;
 use super::{StepStats, Trainable};
 use sheaf_admm::Result;
 
-/// What an update met.
+/// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Updated {
     /// The batch it used.
     pub batch: u64,
     /// Loss and number of samples.
     pub stats: StepStats,
-    /// Length of the gradient before clipping.
+    /// Norm of the gradient before clipping.
     pub grad_norm: f64,
-    /// The learning rate; `None` where the loss or the gradient was not finite, so that nothing was updated.
+    /// The learning rate; `None` if the loss or the gradient was not finite and nothing was updated.
     pub rate: Option<f64>,
 }
 
 impl TrainState {
-    /// Gradient, clipping, AdamW, running average. `grad` is room for the gradient. Where the loss or the gradient is
-    /// not finite, the state stays as it was.
+    /// Gradient, clipping, AdamW, running average. `grad` is a buffer for the gradient. If the loss or the gradient is
+    /// not finite, the state is unchanged.
     pub fn update(
         &mut self,
         model: &mut (impl Trainable + ?Sized),

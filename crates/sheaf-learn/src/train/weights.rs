@@ -1,7 +1,7 @@
-//! Weights without the training around them: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
+//! Weights without the training state: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
 //! `config` (TOML: enough to build the model), `record` (JSON: how they were trained), `checksum`.
 //!
-//! A checkpoint is read as weights too: its running average.
+//! A checkpoint can also be read as weights: its running average.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 const FORMAT: &str = "sheaf-admm weights";
 const VERSION: &str = "1";
 
-/// What weights say about themselves.
+/// Metadata of weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeightsMeta {
     /// The task: `maze`, `mnist`, `sudoku`.
@@ -48,9 +48,9 @@ pub fn encode_weights(
     encode("weights", metadata, layout, &[("", params)], precision)
 }
 
-/// The text of a configuration (TOML) or record (JSON) with the file names of absolute paths alone: where things lie on
-/// the machine that made the weights means nothing elsewhere. Works on the text, so that no number loses a digit, and
-/// reaches configurations within records too.
+/// The text of a configuration (TOML) or record (JSON) with absolute paths reduced to file names: folders of the
+/// machine that made the weights mean nothing elsewhere. Works on the text, so that no number loses a digit, and also
+/// covers configurations within records.
 fn without_folders(text: &str) -> String {
     const STARTS: [&str; 3] = ["\"/", "\"../", "\"~/"];
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
@@ -65,7 +65,7 @@ fn without_folders(text: &str) -> String {
     out + rest
 }
 
-/// Writes weights to `path`, whole or not at all.
+/// Writes weights to `path` atomically.
 pub fn save_weights(
     path: &Path,
     layout: &ParamLayout,
@@ -76,7 +76,7 @@ pub fn save_weights(
     write_whole(path, &encode_weights(layout, params, about, precision)?)
 }
 
-/// A weights file: first its texts, from which the model is built, then its numbers.
+/// A weights file: first its metadata, from which the model is built, then its parameters.
 #[derive(Debug)]
 pub struct WeightsFile {
     file: TensorFile,
@@ -96,7 +96,7 @@ impl WeightsFile {
         Self::check(TensorFile::read(path)?)
     }
 
-    /// Weights that are part of the program; `place` names them in errors.
+    /// Weights that are built into the program; `place` names them in errors.
     pub fn parse(place: &str, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self> {
         Self::check(TensorFile::parse(place, bytes.into())?)
     }
@@ -114,12 +114,12 @@ impl WeightsFile {
         Ok(Self { file, about, kind: Kind::Weights })
     }
 
-    /// What the weights say about themselves.
+    /// The metadata.
     pub fn about(&self) -> &WeightsMeta {
         &self.about
     }
 
-    /// Checks that the weights are of this task; `hint` says why they must be.
+    /// Checks that the weights belong to this task; `hint` gives the reason in the error.
     pub fn need_task(&self, task: &str, hint: &str) -> Result<()> {
         if self.about.task == task {
             return Ok(());

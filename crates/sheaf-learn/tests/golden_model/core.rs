@@ -1,4 +1,4 @@
-//! Maps, penalty, ADMM on one sample, and its reverse.
+//! Maps, penalty, ADMM on one sample, and its reverse pass.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use super::{Config, Named};
 pub struct Core {
     graph: AgentGraph,
     sheaf: Sheaf,
-    /// Where the base map of every slot lies.
+    /// The range of the base map of every slot.
     maps: Vec<Range<usize>>,
     /// Every agent is its own view.
     index: Vec<u32>,
@@ -34,7 +34,7 @@ pub struct Coupling<T> {
     pub composed: bool,
 }
 
-/// Gradients of what the core was given.
+/// Gradients of the inputs of the core.
 pub struct CoreGrads<T> {
     pub encoded: Named<T>,
     /// Only base maps are added here.
@@ -62,7 +62,7 @@ pub struct Tape<T: Real> {
     coupling: Coupling<T>,
 }
 
-/// The base maps of a sample in the layouts that maps are given in.
+/// The base maps of a sample in the layouts of the solver.
 struct Built<T> {
     base: Vec<T>,   // [slots, d_e, d_v]
     stacks: Vec<T>, // [views, d_v, ld], or [d_v, ld]

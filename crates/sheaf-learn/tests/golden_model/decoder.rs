@@ -51,7 +51,7 @@ impl Decoder {
         Self { norm, dense, output, labels, counted, d_v, centers }
     }
 
-    /// The mean of all views' logits at every cell, `[SIDE, SIDE, 6]`, and the token each cell is taken for.
+    /// The mean of all views' logits at every cell, `[SIDE, SIDE, 6]`, and the predicted token of each cell.
     pub fn reassemble<T: Real>(&self, logits: &[T]) -> (Vec<T>, Vec<i32>) {
         let (mut sums, mut counts) = (vec![T::ZERO; SIDE * SIDE * 6], vec![0usize; SIDE * SIDE]);
         for (view, center) in logits.chunks_exact(VIEW).zip(self.centers.chunks_exact(2)) {
@@ -76,7 +76,7 @@ impl Decoder {
         self.labels.len()
     }
 
-    /// Decodes every iterate of one sample; those of the window give the loss and send gradients back.
+    /// Decodes every iterate of one sample; those of the window enter the loss and receive gradients.
     pub fn run<T: Real>(
         &self,
         params: &[T],

@@ -15,21 +15,21 @@ use crate::{assert_traces, to_f64};
 const ITERATIONS: usize = 6;
 const WINDOW: usize = 2;
 
-/// How the maps of the same agents are handed over.
+/// The form in which the maps of the same agents are passed.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Table,
     PerAgent,
 }
 
-/// Where the map of an end of an edge lies in the stacks: entry (r, j) of the map is at `f(r, j)`.
+/// Position of the map of an edge end in the stacks: entry (r, j) of the map is at `f(r, j)`.
 fn entries(sheaf: &Sheaf, graph: &AgentGraph) -> Vec<[usize; 2]> {
     let u = sheaf.as_uniform().expect("a grid");
     let start = |agent: u32, slot: u32| agent as usize * u.d_v * u.ld + slot as usize * u.d_e;
     graph.edges().iter().map(|e| [start(e.u, e.slot_u), start(e.v, e.slot_v)]).collect()
 }
 
-/// Calls `f(place in the stacks, place in base_maps)` for every number of base_maps `[E, 2, d_e, d_v]`.
+/// Calls `f(index in the stacks, index in base_maps)` for every entry of base_maps `[E, 2, d_e, d_v]`.
 fn each_number(sheaf: &Sheaf, graph: &AgentGraph, mut f: impl FnMut(usize, usize)) {
     let u = sheaf.as_uniform().expect("a grid");
     for (end, start) in entries(sheaf, graph).into_iter().flatten().enumerate() {

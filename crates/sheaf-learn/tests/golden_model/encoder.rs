@@ -1,4 +1,4 @@
-//! Views → the first state h, the objective and, where maps depend on the view, their low-rank factors.
+//! Views → the first state h, the objective and, if maps depend on the view, their LoRA factors.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::{Config, Named};
 
 /// Slots of every agent of the grid.
 pub const SLOTS: usize = 8;
-/// Numbers of a view: 3 × 3 cells, six tokens.
+/// Length of a view: 3 × 3 cells, six tokens.
 pub const VIEW: usize = 54;
 
 enum Trunk {
@@ -25,7 +25,7 @@ enum Trunk {
 pub struct Encoder {
     trunk: Trunk,
     heads: Vec<Head>,
-    /// The norm before the low-rank heads, and those.
+    /// The norm before the LoRA heads, and the heads.
     low_rank: Option<(LayerNorm, Vec<Head>)>,
     beta: Option<Range<usize>>,
 }

@@ -1,4 +1,4 @@
-//! A linear layer and what shapes its output.
+//! A linear layer followed by an output transform.
 
 use sheaf_admm::Real;
 use sheaf_learn::nn::activation::{sigmoid, sigmoid_vjp, softplus, softplus_vjp, tanh, tanh_vjp};
@@ -21,7 +21,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// (before the shape, after it).
+    /// (before the transform, after it).
     pub fn forward<T: Real>(&self, params: &[T], f: &[T]) -> (Vec<T>, Vec<T>) {
         let mut pre = vec![T::ZERO; f.len() / self.linear.input() * self.linear.output()];
         self.linear.forward(params, f, &mut pre);

@@ -2,11 +2,11 @@
 //!
 //! | part | file |
 //! | --- | --- |
-//! | views → h, objective, low-rank factors | `encoder.rs` |
-//! | maps, penalty, ADMM and its reverse | `core.rs` |
+//! | views → h, objective, LoRA factors | `encoder.rs` |
+//! | maps, penalty, ADMM and its reverse pass | `core.rs` |
 //! | x → logits, loss | `decoder.rs` |
 //!
-//! Everything is generic over the scalar: goldens are f32, and an f64 run tells rounding from mistakes. Rows are
+//! Everything is generic over the scalar: goldens are f32, and an f64 run separates rounding from mistakes. Rows are
 //! `[sample, agent]`; goldens store `[agent, sample]`.
 
 pub mod core;
@@ -30,7 +30,7 @@ use self::encoder::Encoder;
 /// Named arrays `[samples · agents, width]`; scalars have one number.
 pub type Named<T> = BTreeMap<String, Vec<T>>;
 
-/// The options of a case, by the names they have in the manifest.
+/// The options of a case, by their names in the manifest.
 pub struct Config(Value);
 
 impl Config {
@@ -76,7 +76,7 @@ impl Config {
     }
 }
 
-/// Numbers of any golden in the scalar of the model.
+/// Values of a golden array in the scalar type of the model.
 pub fn cast<T: Real>(values: &[f64]) -> Vec<T> {
     values.iter().map(|&v| T::from_f64(v)).collect()
 }
@@ -86,7 +86,7 @@ pub fn by_sample(array: &Array<f64>) -> Vec<f64> {
     (0..array.shape[1]).flat_map(|sample| array.select(1, sample).data).collect()
 }
 
-/// What a run leaves to compare.
+/// The results of a run to compare.
 pub struct Run<T> {
     /// Encoder outputs.
     pub encoded: Named<T>,
@@ -101,7 +101,7 @@ pub struct Run<T> {
     /// One per sample: the last logits as one image, and its tokens.
     pub images: Vec<(Vec<T>, Vec<i32>)>,
     pub loss: T,
-    /// Like the parameters.
+    /// Gradients, like the parameters.
     pub grad: Vec<T>,
 }
 
@@ -123,7 +123,7 @@ impl Model {
         Self { layout, config, encoder, core, decoder }
     }
 
-    /// The parameters of the golden, and proof that it has no others.
+    /// The parameters of the golden; panics if it has others.
     pub fn params<T: Real>(&self, golden: &Golden) -> Vec<T> {
         let count = golden.names().iter().filter(|name| name.starts_with("param/")).count();
         assert_eq!(count, self.layout.entries().len(), "parameters of the golden and of the model");
@@ -138,7 +138,7 @@ impl Model {
         (softplus_of(shifted), sigmoid_of(shifted))
     }
 
-    /// Forward and reverse. `composed` replaces low-rank maps by the dense stacks they make.
+    /// Forward and reverse pass. `composed` replaces LoRA maps by the equivalent dense stacks.
     pub fn run<T: Real>(&self, params: &[T], views: &[T], composed: bool) -> Run<T> {
         let config = &self.config;
         let saved = self.encoder.forward(params, views);

@@ -1,4 +1,4 @@
-//! An ordinary small convolutional classifier, what the agents' robustness is compared with.
+//! A small convolutional classifier, the baseline for the agents' robustness.
 //!
 //! ```text
 //! picture → [conv k × k → relu → max pool 2 × 2] … → conv → relu → average pool to bins × bins
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The first `pools` convolutions are pooled. Pictures of 28 × 28 reach the average pool at 7 × 7, where it changes
-//! nothing; larger ones are averaged down to 7 × 7, so that the network takes pictures of any size. A digit on a larger
-//! canvas then fills fewer of the bins the dense layer knows it from: that is how padding hurts a network like this.
+//! nothing; larger ones are averaged down to 7 × 7, so that the network accepts pictures of any size. A digit on a
+//! larger canvas then covers fewer bins than the dense layer was trained on: this is how padding hurts such a network.
 //!
 //! | array | shape |
 //! | --- | --- |
@@ -32,7 +32,7 @@ use sheaf_learn::rng::Stream;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CnnConfig {
-    /// Classes to tell apart.
+    /// Number of classes.
     pub classes: usize,
     /// Side of each convolution's kernel; odd.
     pub kernels: Vec<usize>,
@@ -40,11 +40,11 @@ pub struct CnnConfig {
     pub channels: Vec<usize>,
     /// How many of the first convolutions are pooled.
     pub pools: usize,
-    /// Side of what the dense layer sees.
+    /// Side of the input of the dense layer.
     pub bins: usize,
     /// Width of the dense layer.
     pub hidden: usize,
-    /// Probability that a feature is left out of a training step.
+    /// Probability that a feature is dropped in a training step.
     pub dropout: f64,
 }
 
@@ -63,7 +63,7 @@ impl Default for CnnConfig {
 }
 
 impl CnnConfig {
-    /// Refuses what makes no sense.
+    /// Rejects invalid values.
     pub fn check(&self) -> Result<()> {
         let wrong = |name: &str, expected: &str, got: &dyn std::fmt::Display| {
             Err(Error::new(ErrorKind::Malformed, format!("model.{name}"), expected, got))
@@ -96,7 +96,7 @@ impl CnnConfig {
     }
 }
 
-/// Layers and parameter layout; no numbers.
+/// Layers and parameter layout; no parameter values.
 #[derive(Clone, Debug)]
 pub struct CnnModel {
     config: CnnConfig,
@@ -106,18 +106,18 @@ pub struct CnnModel {
     out: Linear,
 }
 
-/// Memory for one picture at a time: what the adjoint needs, and the gradients on its way.
+/// Buffers for one picture at a time: what the adjoint needs, and the gradients in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Net<T: Copy + Default> {
     stages: Vec<Stage<T>>,
     features: AlignedVec<T>, // [bins, bins, channels], after dropout
-    keep: Vec<T>,            // like features: 0 where left out
+    keep: Vec<T>,            // like features: 0 where dropped
     hidden: AlignedVec<T>,   // [hidden]
     logits: AlignedVec<T>,   // [classes]
-    d_in: AlignedVec<T>,     // the gradient on its way
-    d_out: AlignedVec<T>,    // where it goes next
+    d_in: AlignedVec<T>,     // the incoming gradient
+    d_out: AlignedVec<T>,    // the outgoing gradient
     d_hidden: AlignedVec<T>, // [hidden]
-    scratch: AlignedVec<T>,  // the convolutions'
+    scratch: AlignedVec<T>,  // of the convolutions
 }
 
 /// One convolution with its rectifier and pool.
@@ -126,12 +126,12 @@ struct Stage<T: Copy + Default> {
     size: Size,
     columns: AlignedVec<T>,
     y: AlignedVec<T>,      // rectified
-    pooled: AlignedVec<T>, // empty where nothing is pooled
+    pooled: AlignedVec<T>, // empty without pooling
     from: Vec<u32>,
 }
 
 impl<T: Real> Net<T> {
-    /// The logits last computed.
+    /// The most recent logits.
     pub fn logits(&self, model: &CnnModel) -> &[T] {
         &self.logits[..model.config.classes]
     }
@@ -164,7 +164,7 @@ impl CnnModel {
         &self.layout
     }
 
-    /// Starting values of a seed.
+    /// Initial values of a seed.
     pub fn init<T: Real>(&self, seed: u64) -> Vec<T> {
         let mut params = vec![T::ZERO; self.layout.len()];
         let stream = &mut Stream::new(seed, "cnn parameters", 0, 0);
@@ -177,7 +177,7 @@ impl CnnModel {
         params
     }
 
-    /// Checks that pictures of this size survive the pools.
+    /// Checks that pictures of this size are large enough for the pools.
     pub fn check_size(&self, (height, width): Size) -> Result<()> {
         let least = 1 << self.config.pools;
         if height >= least && width >= least {
@@ -211,7 +211,7 @@ impl CnnModel {
         net.d_out.ensure(widest.max(self.dense.input()));
     }
 
-    /// Logits of one picture, in `net`. With a stream, features are left out as `dropout` says.
+    /// Computes the logits of one picture, in `net`. With a stream, features are dropped with probability `dropout`.
     pub fn forward<T: Real>(
         &self,
         params: &[T],
@@ -257,7 +257,7 @@ impl CnnModel {
         self.out.forward(params, hidden, &mut net.logits[..self.config.classes]);
     }
 
-    /// Adjoint of [`forward`](Self::forward), the gradient of the logits being in `net`. Adds to `d_params`.
+    /// Adjoint of [`forward`](Self::forward), given the gradient of the logits in `net`. Adds to `d_params`.
     pub fn vjp<T: Real>(&self, params: &[T], net: &mut Net<T>, d_params: &mut [T]) {
         let Net { stages, features, keep, hidden, logits, d_in, d_out, d_hidden, scratch } = net;
         let (hidden, d_hidden) = (&hidden[..self.config.hidden], &mut d_hidden[..self.config.hidden]);
@@ -299,7 +299,7 @@ impl CnnModel {
 }
 
 impl<T: Real> Stage<T> {
-    /// What the next layer reads.
+    /// The input of the next layer.
     fn output(&self, pooled: bool, channels: usize, (height, width): Size) -> &[T] {
         let n = height * width * channels;
         if pooled { &self.pooled[..n] } else { &self.y[..n] }

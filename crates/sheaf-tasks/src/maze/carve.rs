@@ -1,9 +1,9 @@
-//! Depth-first carving: how every maze of the task is drawn.
+//! Depth-first carving, which generates every maze of the task.
 //!
-//! Lattice cells sit at odd rows and columns, walls everywhere else. From a random cell the carver goes on to a
-//! random neighbour not yet visited, opening the pixel between, and steps back where there is none. Each cell is
-//! entered once through one opened pixel, so the open pixels form a tree: the maze is perfect. Start and goal are two
-//! different open pixels (cells or pixels between them), and a maze whose path is too short is thrown away whole.
+//! Lattice cells are at odd rows and columns, walls everywhere else. From a random cell the carver moves to a random
+//! unvisited neighbour, opens the pixel between, and backtracks where there is none. Each cell is entered once through
+//! one opened pixel, so the open pixels form a tree: the maze is perfect. Start and goal are two different open pixels
+//! (cells or pixels between them). A maze whose path is too short is discarded.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -16,7 +16,7 @@ use sheaf_learn::rng::Stream;
 use super::solve::Solver;
 use super::{EMPTY, GOAL, START, WALL};
 
-/// Drafts for one maze before giving up. At the published minimum lengths three of four pass.
+/// Attempts for one maze before giving up. At the published minimum lengths three of four attempts succeed.
 const DRAFTS: u64 = 10_000;
 
 /// Size and difficulty of a maze.
@@ -28,8 +28,8 @@ pub struct MazeShape {
 }
 
 impl MazeShape {
-    /// `height` × `width` pixels, both odd and at least 3, at least 5 in one direction; paths of at least
-    /// `min_path` steps, which must be possible at all.
+    /// `height` × `width` pixels, both odd and at least 3, at least 5 in one direction; paths of at least `min_path`
+    /// steps, which must be possible for this size.
     pub fn new(height: usize, width: usize, min_path: usize) -> Result<Self> {
         for (name, n) in [("height", height), ("width", width)] {
             if n < 3 || n.is_multiple_of(2) {
@@ -70,12 +70,12 @@ impl MazeShape {
         self.width
     }
 
-    /// Steps the path has at least.
+    /// Minimum number of steps of the path.
     pub fn min_path(&self) -> usize {
         self.min_path
     }
 
-    /// One number per shape, so that sets of different shapes do not share their random numbers.
+    /// One number per shape, so that sets of different shapes use different random streams.
     fn key(&self) -> u64 {
         (self.height as u64) << 42 ^ (self.width as u64) << 21 ^ self.min_path as u64
     }
@@ -86,7 +86,7 @@ impl MazeShape {
     }
 }
 
-/// Draws mazes; holds the buffers that carving and path finding reuse.
+/// Generates mazes; holds the buffers that carving and path finding reuse.
 #[derive(Clone, Debug, Default)]
 pub struct Carver {
     trail: Vec<u32>, // pixels of the cells from the first to the current one
@@ -94,9 +94,9 @@ pub struct Carver {
 }
 
 impl Carver {
-    /// Maze number `index` of `seed`: the same for the same shape, seed and index, whatever else is drawn.
+    /// Maze number `index` of `seed`; depends only on shape, seed and index.
     ///
-    /// Returns the steps of its path. Fails if no draft reaches the minimum length.
+    /// Returns the steps of its path. Fails if no attempt reaches the minimum length.
     pub fn draw(
         &mut self,
         shape: &MazeShape,
@@ -129,7 +129,7 @@ impl Carver {
         .hint("ask for a shorter minimum path or a larger maze"))
     }
 
-    /// Walls everywhere, then a tree of corridors.
+    /// Fills with walls, then carves a tree of corridors.
     fn carve(&mut self, shape: &MazeShape, random: &mut Stream, input: &mut [u8]) {
         let (height, width) = (shape.height, shape.width);
         input.fill(WALL);
@@ -165,7 +165,7 @@ impl Carver {
     }
 }
 
-/// A random pixel that is open and not taken; about every second draw is one.
+/// A random open pixel that is not taken; about every second draw succeeds.
 fn open_pixel(random: &mut Stream, input: &[u8]) -> usize {
     loop {
         let pixel = random.below(input.len());

@@ -1,6 +1,6 @@
-//! Sets of mazes: drawn in parallel, the same for the same seed, train and test kept apart.
+//! Sets of mazes: generated in parallel, deterministic in the seed, with disjoint train and test sets.
 //!
-//! Maze `i` of a set depends on (seed, shape, i) alone, so the number of threads changes nothing and a longer set
+//! Maze `i` of a set depends on (seed, shape, i) alone, so the number of threads does not matter and a longer set
 //! begins with the shorter one.
 //!
 //! | name | shape |
@@ -15,7 +15,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::carve::{Carver, MazeShape};
 use super::symmetry::{Symmetry, canonical_key};
 
-/// Numbers of training mazes start here, those of test mazes at 0: the two never draw the same stream.
+/// Numbers of training mazes start here, those of test mazes at 0: the two never use the same stream.
 const FIRST_TRAINING_MAZE: u64 = 1 << 40;
 
 /// Mazes of one size with their solutions.
@@ -62,19 +62,19 @@ impl MazeSet {
         &self.labels[i * self.pixels()..][..self.pixels()]
     }
 
-    /// Writes maze `i` and its solution as `symmetry` shows them.
+    /// Writes maze `i` and its solution, transformed by `symmetry`.
     pub fn write_variant(
         &self,
         i: usize,
         symmetry: Symmetry,
-        input: &mut [u8], // [height, width], exchanged where the symmetry says so
+        input: &mut [u8], // [height, width], or transposed by the symmetry
         label: &mut [u8], // the same
     ) {
         symmetry.apply(self.input(i), self.height, self.width, input);
         symmetry.apply(self.label(i), self.height, self.width, label);
     }
 
-    /// What all variants of each maze share; see [`canonical_key`].
+    /// A key shared by all variants of each maze; see [`canonical_key`].
     pub fn keys(&self) -> HashSet<u128> {
         (0..self.len())
             .into_par_iter()
@@ -142,7 +142,7 @@ fn draw_range(shape: &MazeShape, seed: u64, first: u64, count: usize) -> Result<
     Ok(set)
 }
 
-/// The first `count` mazes from number `first` on whose key passes `keep`, asked in order.
+/// The first `count` mazes from number `first` on whose key passes `keep`; keys are tested in order.
 fn draw_where(
     shape: &MazeShape,
     seed: u64,
@@ -164,7 +164,7 @@ fn draw_where(
             )
             .hint("there are too few different mazes of this size; take larger or fewer mazes"));
         }
-        // Some spare ones, lest the last few cost a round each.
+        // At least 64 per round, so that the last few mazes do not cost a round each.
         let round = (count - set.len()).max(64);
         let more = draw_range(shape, seed, first + drawn, round)?;
         let keys: Vec<u128> =

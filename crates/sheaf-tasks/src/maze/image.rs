@@ -1,8 +1,8 @@
-//! Mazes people paint: dark pixels are walls, light ones open, green the start, red the goal.
+//! Painted mazes: dark pixels are walls, light ones open, green is the start, red the goal.
 //!
-//! Cells may be squares of several pixels: where all changes of colour fall on multiples of one number, that number
-//! is the size of a cell. Dark is what has no channel above half; any other colour is open, so a path drawn in blue,
-//! yellow or orange does not disturb.
+//! Cells may be squares of several pixels: if all colour changes fall on multiples of one number, that number is the
+//! size of a cell. A pixel is dark if no channel exceeds half; any other colour is open, so a path drawn in blue,
+//! yellow or orange is read as open.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -33,7 +33,7 @@ pub fn from_pixels(
     })
 }
 
-/// What a colour stands for.
+/// The token of a colour.
 fn classify(&[red, green, blue]: &[u8; 3]) -> u8 {
     let [r, g, b] = [red, green, blue].map(i32::from);
     if g - r.max(b) >= 40 && g >= 80 {
@@ -47,7 +47,7 @@ fn classify(&[red, green, blue]: &[u8; 3]) -> u8 {
     }
 }
 
-/// The largest size of square cells that fits: it divides height, width and every place where the picture changes.
+/// The largest cell size that fits: it divides height, width and every position where the picture changes.
 fn cell_size(tokens: &[u8], height: usize, width: usize) -> usize {
     let mut size = gcd(height, width);
     for row in 0..height {

@@ -1,9 +1,9 @@
-//! From every agent's logits to one picture, and whether that picture is right.
+//! From the agents' logits to one picture, and whether that picture is correct.
 //!
-//! Overlapping views are averaged, `picture[p] = mean over the agents that see p of their logits for p`, and each
-//! pixel takes its largest class, the first one where several are equal. A maze is *solved* when the pixels predicted
-//! as path are exactly those of the label; what else is predicted elsewhere only enters cell accuracy. *Connected* and
-//! *valid* ask less of the label and more of the maze: see [`Score`].
+//! Overlapping views are averaged, `picture[p] = mean over the agents that see p of their logits for p`, and each pixel
+//! takes its largest class; ties go to the first. A maze is *solved* when the pixels predicted as path are exactly
+//! those of the label; other predictions only enter cell accuracy. *Connected* and *valid* depend less on the label and
+//! more on the maze: see [`Score`].
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -16,7 +16,7 @@ use sheaf_admm::Real;
 use super::solve::neighbours;
 use super::{CLASSES, GOAL, PATH, START, WALL};
 
-/// The largest class of each pixel; the first of equal ones.
+/// The largest class of each pixel; ties go to the first.
 pub fn argmax<T: Real>(
     picture: &[T],        // [height, width, CLASSES]
     predicted: &mut [u8], // [height, width]
@@ -27,7 +27,7 @@ pub fn argmax<T: Real>(
     }
 }
 
-/// How probable the picture finds the path at each pixel: softmax of the averaged logits.
+/// The probability of the path at each pixel: softmax of the averaged logits.
 pub fn path_probability<T: Real>(
     picture: &[T],         // [height, width, CLASSES]
     probability: &mut [T], // [height, width]
@@ -39,23 +39,24 @@ pub fn path_probability<T: Real>(
     }
 }
 
-/// What a prediction of one maze is worth.
+/// The score of a prediction of one maze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     /// The predicted path cells are exactly those of the label.
     pub solved: bool,
-    /// The predicted path cells with start and goal form a path, end to end, through open pixels, nothing beside it.
-    /// In a perfect maze the same as solved; in a maze with loops another way than the label's may be valid too.
+    /// The predicted path cells with start and goal form an unbroken path through open pixels, and there are no others.
+    /// In a perfect maze this is the same as solved; in a maze with loops a path other than the label's may be valid
+    /// too.
     pub valid: bool,
-    /// One can walk from start to goal over predicted path cells that are open, whatever else is predicted.
+    /// Predicted open path cells connect start and goal, whatever else is predicted.
     pub connected: bool,
-    /// Pixels with the label's token.
+    /// Pixels that match the label.
     pub right_cells: usize,
     /// All pixels.
     pub cells: usize,
 }
 
-/// Judges predictions; holds the buffers of the walk.
+/// Scores predictions; holds the buffers of the search.
 #[derive(Clone, Debug, Default)]
 pub struct Judge {
     visited: Vec<bool>, // [height, width]
@@ -83,12 +84,12 @@ impl Judge {
         }
     }
 
-    /// Whether a prediction is valid, as [`Score::valid`] says; no label is needed.
+    /// Whether a prediction is valid, as defined by [`Score::valid`]; no label is needed.
     pub fn valid(&mut self, input: &[u8], predicted: &[u8], width: usize) -> bool {
         self.walk(input, predicted, width).1
     }
 
-    /// Whether predicted cells lead from start to goal, and whether they do nothing else.
+    /// Whether predicted cells connect start and goal, and whether there are no others.
     fn walk(&mut self, input: &[u8], predicted: &[u8], width: usize) -> (bool, bool) {
         let ends = [START, GOAL].map(|token| input.iter().position(|&t| t == token));
         let [Some(start), Some(goal)] = ends else { return (false, false) };
@@ -119,10 +120,10 @@ impl Judge {
     }
 }
 
-/// Sums of scores; the averages do not depend on the order in which they were added.
+/// Sums of scores; the averages do not depend on the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Mazes judged.
+    /// Mazes scored.
     pub mazes: usize,
     /// Of these, solved.
     pub solved: usize,
@@ -130,9 +131,9 @@ pub struct Summary {
     pub valid: usize,
     /// Of these, connected.
     pub connected: usize,
-    /// Pixels with the label's token.
+    /// Pixels that match the label.
     pub right_cells: usize,
-    /// Pixels judged.
+    /// Pixels scored.
     pub cells: usize,
 }
 
@@ -147,7 +148,7 @@ impl Summary {
         self.cells += score.cells;
     }
 
-    /// Adds what another worker has counted.
+    /// Adds the counts of another worker.
     pub fn merge(&mut self, other: &Self) {
         self.mazes += other.mazes;
         self.solved += other.solved;
@@ -157,22 +158,22 @@ impl Summary {
         self.cells += other.cells;
     }
 
-    /// Part of the mazes that is solved, 0 to 1; NaN without mazes.
+    /// Fraction of mazes solved, 0 to 1; NaN without mazes.
     pub fn solved_rate(&self) -> f64 {
         self.solved as f64 / self.mazes as f64
     }
 
-    /// Part of the mazes with a valid path, 0 to 1; NaN without mazes.
+    /// Fraction of mazes with a valid path, 0 to 1; NaN without mazes.
     pub fn valid_rate(&self) -> f64 {
         self.valid as f64 / self.mazes as f64
     }
 
-    /// Part of the mazes where start and goal are connected, 0 to 1; NaN without mazes.
+    /// Fraction of mazes with start and goal connected, 0 to 1; NaN without mazes.
     pub fn connected_rate(&self) -> f64 {
         self.connected as f64 / self.mazes as f64
     }
 
-    /// Part of the pixels that is right, 0 to 1; for mazes of one size also the mean over mazes. NaN without mazes.
+    /// Fraction of correct pixels, 0 to 1; for mazes of one size also the mean over mazes. NaN without mazes.
     pub fn cell_accuracy(&self) -> f64 {
         self.right_cells as f64 / self.cells as f64
     }

@@ -1,4 +1,4 @@
-//! Mazes: 3×3 views of a picture too large for any one agent, and one path to agree on.
+//! Mazes: agents with 3×3 views of a larger picture agree on one path.
 //!
 //! A maze is `height × width` bytes, row by row, one token per pixel:
 //!
@@ -10,13 +10,13 @@
 //! The label is the input with the cells strictly between start and goal turned into [`PATH`]; start and goal keep
 //! their own tokens there. A path of n steps (moves from a pixel to one of its four neighbours) has n − 1 such cells.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! | --- | --- |
-//! | [`carve`], [`data`], [`suite`], [`store`] | draw mazes, keep train and test apart, the published sets, npz files |
-//! | [`solve`], [`symmetry`] | shortest paths and the shape of a maze; the eight symmetries |
+//! | [`carve`], [`data`], [`suite`], [`store`] | generate mazes, disjoint train and test sets, the published sets, npz files |
+//! | [`solve`], [`symmetry`] | shortest paths and the structure of a maze; the eight symmetries |
 //! | [`task`] | the model: views, networks, targets, answers |
-//! | [`metrics`] | whether a prediction is right |
-//! | [`text`], [`image`] | mazes people type or paint |
+//! | [`metrics`] | whether a prediction is correct |
+//! | [`text`], [`image`] | typed or painted mazes |
 
 pub mod carve;
 pub mod data;
@@ -29,7 +29,7 @@ pub mod symmetry;
 pub mod task;
 pub mod text;
 
-/// Token 0: never occurs; the models have a class for it all the same.
+/// Token 0: never occurs, but the models have a class for it.
 pub const UNUSED: u8 = 0;
 /// Token 1: a wall, and everything beyond the border.
 pub const WALL: u8 = 1;
@@ -41,5 +41,5 @@ pub const START: u8 = 3;
 pub const GOAL: u8 = 4;
 /// Token 5: a pixel strictly between start and goal on the path; only in labels and predictions.
 pub const PATH: u8 = 5;
-/// Tokens a pixel can be predicted as.
+/// Number of tokens a pixel can be predicted as.
 pub const CLASSES: usize = 6;

@@ -1,7 +1,7 @@
-//! Shortest paths by breadth-first search, and what kind of maze a picture is.
+//! Shortest paths by breadth-first search, and the structure of a maze.
 //!
 //! Every pixel that is not a wall is open; steps go to the four neighbours. A *perfect* maze is one tree: all open
-//! pixels hang together and there is exactly one way between any two, so the shortest path is the only path.
+//! pixels are connected and there is exactly one path between any two, so the shortest path is the only path.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -20,7 +20,7 @@ pub struct Solver {
     queue: Vec<u32>,     // [height · width]: pixels in the order they were reached
 }
 
-/// What a picture is like as a maze.
+/// The structure of a picture as a maze.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// Pixels with the start token.
@@ -29,9 +29,9 @@ pub struct Structure {
     pub goals: usize,
     /// Pixels that are not walls.
     pub open: usize,
-    /// Groups of open pixels that hang together; 1 in a perfect maze.
+    /// Connected components of open pixels; 1 in a perfect maze.
     pub pieces: usize,
-    /// Independent loops: steps that could be walled up without separating anything; 0 in a perfect maze.
+    /// Independent loops: steps that could be walled up without disconnecting anything; 0 in a perfect maze.
     pub loops: usize,
     /// Open pixels on the outer border.
     pub border_openings: usize,
@@ -45,7 +45,7 @@ impl Structure {
 }
 
 impl Solver {
-    /// Steps of a shortest path between two open pixels, or `None` if walls part them.
+    /// Steps of a shortest path between two open pixels, or `None` if walls separate them.
     ///
     /// Ties between equally short paths go to the one found first with neighbours in the order N, E, S, W.
     pub fn search(
@@ -62,8 +62,8 @@ impl Solver {
         (self.came_from[goal] != NOWHERE).then(|| self.walk_back(start, goal).count())
     }
 
-    /// Writes the label of a maze: the input with the path's inner cells as [`PATH`]. Returns the number of steps,
-    /// or `None` (and the plain input as label) if start or goal is missing or walls part them.
+    /// Writes the label of a maze: the input with the path's inner cells as [`PATH`]. Returns the number of steps, or
+    /// `None` (and the plain input as label) if start or goal is missing or walls separate them.
     pub fn label(
         &mut self,
         input: &[u8], // [height, width]
@@ -78,7 +78,7 @@ impl Solver {
         Some(steps)
     }
 
-    /// Marks the inner cells of the path the last [`search`](Self::search) found.
+    /// Marks the inner cells of the path found by the last [`search`](Self::search).
     pub(super) fn mark(&self, start: usize, goal: usize, label: &mut [u8]) {
         for pixel in self.walk_back(start, goal) {
             if label[pixel] == EMPTY {
@@ -87,7 +87,7 @@ impl Solver {
         }
     }
 
-    /// Counts what matters about a picture as a maze.
+    /// Analyses a picture as a maze.
     pub fn examine(
         &mut self,
         tokens: &[u8], // [height, width]
@@ -115,7 +115,7 @@ impl Solver {
         Structure { starts: count(START), goals: count(GOAL), open, pieces, loops, border_openings }
     }
 
-    /// Reaches everything that hangs together with `start`, or stops at `goal`.
+    /// Visits everything connected to `start`, or stops at `goal`.
     fn flood(&mut self, tokens: &[u8], width: usize, start: usize, goal: Option<usize>) {
         let mut next = self.queue.len();
         self.came_from[start] = start as u32;

@@ -9,7 +9,7 @@ use super::{EMPTY, GOAL, PATH, START, WALL};
 use crate::npz::{self, Array, Npz, Values};
 
 impl MazeSet {
-    /// Reads a set and checks every maze: known tokens, one start, one goal, and a label that is the input with
+    /// Reads a set and checks every maze: known tokens, one start, one goal, and a label that equals the input with
     /// open cells turned into path.
     pub fn read(path: &Path) -> Result<Self> {
         Self::from_npz(&Npz::read(path)?)
@@ -35,7 +35,7 @@ impl MazeSet {
         Ok(set)
     }
 
-    /// Writes the set, beside its place first.
+    /// Writes the set, through a temporary file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let shape = vec![self.len(), self.height, self.width];
         let inputs = Array::new(shape.clone(), Values::U8(self.inputs.clone()))?;
@@ -61,7 +61,7 @@ fn tokens(file: &Npz, name: &str) -> Result<([usize; 3], Vec<u8>)> {
     }
 }
 
-/// What is wrong with a maze, as expected and got.
+/// What is wrong with a maze, as (expected, got).
 fn check(input: &[u8], label: &[u8]) -> Result<(), (String, String)> {
     if let Some(&token) = input.iter().find(|t| !(WALL..=GOAL).contains(t)) {
         return Err(("input tokens from 1 to 4".into(), token.to_string()));

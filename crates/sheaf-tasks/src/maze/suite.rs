@@ -1,10 +1,10 @@
 //! The published sets of mazes: names, sizes, minimum paths.
 //!
-//! Training and test are 19×19 with at least 18 steps. The larger sets are the ones the authors released; the size
-//! sweep follows the paper's rule for size generalisation, 1.5 times the width. The released long sets are of that
+//! Training and test mazes are 19×19 with at least 18 steps. The larger sets are the ones the authors released; the
+//! size sweep follows the paper's rule for size generalisation, 1.5 times the width. The released long sets are of that
 //! kind and show how it was rounded: 42 at 29 and 54 at 37 are 3·(n − 1)/2 exactly (their 109 at 73 is one more, with
-//! no visible effect: such paths are several times longer on average). The sweep takes 3·(n − 1)/2 throughout, also
-//! at 19, where it gives 27 and so a slightly harder set than the test set.
+//! no visible effect: such paths are several times longer on average). The sweep uses 3·(n − 1)/2 throughout, also at
+//! 19, where it gives 27 and so a slightly harder set than the test set.
 
 use sheaf_admm::Result;
 

@@ -1,7 +1,7 @@
-//! The eight symmetries of a picture, and the form all eight variants of a maze share.
+//! The eight symmetries of a picture, and the canonical form that all eight variants of a maze share.
 //!
-//! A symmetry turns an input of `height × width` into an output of the same size, or of `width × height` where it
-//! exchanges rows and columns: `output[r, c] = input[source(r, c)]`.
+//! A symmetry maps an input of `height × width` to an output of the same size, or of `width × height` if it exchanges
+//! rows and columns: `output[r, c] = input[source(r, c)]`.
 //!
 //! | bit of the number | 1: rows ↔ columns, first | 2: upside down | 4: left and right swapped |
 //! | --- | --- | --- | --- |
@@ -25,7 +25,7 @@ impl Symmetry {
         if self.transposes() { (width, height) } else { (height, width) }
     }
 
-    /// Where pixel (`row`, `column`) of the output comes from in an input of `height × width`.
+    /// The source of pixel (`row`, `column`) of the output in an input of `height × width`.
     #[inline]
     pub fn source(self, row: usize, column: usize, height: usize, width: usize) -> (usize, usize) {
         let (rows, columns) = self.output_size(height, width);
@@ -34,7 +34,7 @@ impl Symmetry {
         if self.transposes() { (column, row) } else { (row, column) }
     }
 
-    /// Writes the variant of `input`, `output_size` large.
+    /// Writes the variant of `input`; the output has size `output_size`.
     pub fn apply(
         self,
         input: &[u8], // [height, width]
@@ -48,13 +48,13 @@ impl Symmetry {
         }
     }
 
-    /// The symmetry that undoes this one.
+    /// The inverse symmetry.
     pub fn inverse(self) -> Self {
-        // Seen from the other side of the exchange of rows and columns, the two flips trade places.
+        // Under the exchange of rows and columns, the two flips swap.
         if self.transposes() { Self(1 | (self.0 & 2) << 1 | (self.0 & 4) >> 1) } else { self }
     }
 
-    /// First this one, then `next`.
+    /// The composition: this one, then `next`.
     pub fn then(self, next: Self) -> Self {
         let flips = if next.transposes() { (self.0 & 2) << 1 | (self.0 & 4) >> 1 } else { self.0 & 6 };
         Self((self.0 ^ next.0) & 1 | (flips ^ (next.0 & 6)))
@@ -72,7 +72,7 @@ impl Symmetry {
     }
 }
 
-/// The symmetry that leads to the canonical variant: the one with fewest rows, then smallest pixel by pixel.
+/// The symmetry that gives the canonical variant: fewest rows, then lexicographically smallest.
 pub fn canonical(
     input: &[u8], // [height, width]
     height: usize,
@@ -91,10 +91,10 @@ pub fn canonical(
     best
 }
 
-/// 128 bits that all eight variants of a maze share, and no two different mazes are expected to.
+/// A 128-bit key shared by all eight variants of a maze; different mazes are not expected to share one.
 ///
-/// Size and pixels enter. Two mazes with equal keys are treated as the same: should two different ones ever collide,
-/// one of them is dropped, which harms nothing.
+/// The key covers size and pixels. Two mazes with equal keys are treated as the same: if two different ones collide,
+/// one of them is dropped, which does no harm.
 pub fn canonical_key(
     input: &[u8], // [height, width]
     height: usize,
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    // All pixels different: no two variants can look alike.
+    // All pixels differ: no two variants are equal.
     fn picture(height: usize, width: usize) -> Vec<u8> {
         (0..height * width).map(|i| i as u8).collect()
     }

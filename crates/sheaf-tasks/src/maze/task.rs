@@ -21,17 +21,17 @@ use super::metrics::{Judge, Summary, argmax};
 use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};
 
-/// The weights that ship.
+/// The built-in weights.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/maze.safetensors");
 
 /// Names of the eight slots.
 pub const DIRECTIONS: [&str; 8] = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];
 
-/// Pixels of a view along one side, and between agents.
+/// Side of a view in pixels, and the distance between agents.
 const PATCH: usize = 3;
 const STRIDE: usize = 2;
 
-/// Salt between the seed of the training mazes and that of the larger ones looked at on the way.
+/// Salt that separates the seed of the training mazes from that of the larger evaluation mazes.
 const LARGER_SEED: u64 = 0x37;
 
 /// Mazes.
@@ -53,13 +53,13 @@ pub type MazeWeights = Weights<Maze>;
 pub struct MazeData {
     /// Rows and columns of a training maze; odd.
     pub size: usize,
-    /// Steps a path has at least.
+    /// Minimum number of steps of a path.
     pub min_path: usize,
     /// Training mazes, before symmetries.
     pub count: usize,
     /// Test mazes.
     pub test_count: usize,
-    /// Seed of both sets. Its own number, so that runs with other seeds see the same mazes.
+    /// Seed of both sets. Separate from the run's seed, so that runs with other seeds see the same mazes.
     pub seed: u64,
     /// Whether a batch holds all eight symmetries of each of its mazes.
     pub symmetries: bool,
@@ -88,13 +88,13 @@ impl Default for MazeConfig {
     }
 }
 
-/// The `[eval]` section: what is looked at during training.
+/// The `[eval]` section: what is evaluated during training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MazeEval {
-    /// Test mazes looked at; 0 for all.
+    /// Test mazes evaluated; 0 for all.
     pub test: usize,
-    /// Mazes of 37×37 looked at besides; 0 for none.
+    /// Additional mazes of 37×37 evaluated; 0 for none.
     pub larger: usize,
 }
 
@@ -280,14 +280,14 @@ pub fn board(config: &MazeConfig, height: usize, width: usize) -> Result<MazeBoa
     Ok(Board { sheaf, layout })
 }
 
-/// Mazes as the model sees them. Beyond the border are walls, which do not count in the loss.
+/// Mazes as the model takes them. Beyond the border are walls, which do not count in the loss.
 #[derive(Clone, Copy, Debug)]
 pub struct MazeSamples<'a> {
-    /// Where the agents look.
+    /// The grid of the agents' views.
     pub grid: ViewGrid,
     /// Tokens the agents see.
     pub inputs: &'a [u8], // [mazes, height, width]
-    /// Tokens with the path marked; empty where nothing is learned.
+    /// Tokens with the path marked; empty without training.
     pub labels: &'a [u8], // [mazes, height, width]
 }
 
@@ -309,7 +309,7 @@ impl Samples for MazeSamples<'_> {
     }
 }
 
-/// Reads predicted tokens from the agents' logits.
+/// Converts the agents' logits to predicted tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct MazeReader<'a>(pub MazeSamples<'a>);
 
@@ -325,7 +325,7 @@ impl Reader for MazeReader<'_> {
         predicted
     }
 
-    /// Unbroken from start to goal through open pixels, nothing beside it.
+    /// An unbroken path from start to goal through open pixels, and no other path cells.
     fn complete(&self, i: usize, answer: &Vec<u8>) -> bool {
         let pixels = self.0.grid.pixels();
         Judge::default().valid(&self.0.inputs[i * pixels..][..pixels], answer, self.0.grid.width())
@@ -351,7 +351,7 @@ pub fn solve(
     solve_all(model, params, &board.sheaf, &samples, &MazeReader(samples), options, progress)
 }
 
-/// How right the predictions are.
+/// Scores the predictions.
 pub fn summarise(set: &MazeSet, solved: &[Solved<Vec<u8>>]) -> Summary {
     let (mut summary, mut judge) = (Summary::default(), Judge::default());
     for (i, one) in solved.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Mazes people bring: typed as text, or [painted](super::image).
+//! Mazes from users: typed as text, or [painted](super::image).
 //!
 //! | character | meaning |
 //! | --- | --- |
 //! | `#` or `█` | wall |
 //! | space or `.` | open |
 //! | `S`, `G` | start, goal |
-//! | `:` `*` `x` `o` | open: what drawings show on open pixels, so that a drawing can be read again |
+//! | `:` `*` `x` `o` | open: marks of a drawing on open pixels, so that a drawing can be read back |
 //!
-//! Blank lines around the maze and indentation common to all lines are dropped. Where lines differ in length, the
-//! short ones are taken as cut off by an editor and filled up with open pixels.
+//! Blank lines around the maze and indentation common to all lines are dropped. If lines differ in length, the short
+//! ones are assumed to be trimmed by an editor and padded with open pixels.
 
 use std::fmt;
 
@@ -17,31 +17,31 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use super::solve::Solver;
 use super::{EMPTY, GOAL, START, WALL};
 
-/// Side of the mazes the published models are trained on.
+/// Side of the training mazes of the published models.
 pub const TRAINED_SIZE: usize = 19;
 
-/// A maze to solve, checked: odd sizes, one start, one goal, and a way between them.
+/// A maze to solve, checked: odd sizes, one start, one goal, and a path between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MazeInput {
     /// Rows of pixels.
     pub height: usize,
     /// Columns of pixels.
     pub width: usize,
-    /// What the agents see.
+    /// The agents' input.
     pub tokens: Vec<u8>, // [height, width]
     /// The same with a shortest path marked.
     pub label: Vec<u8>, // [height, width]
     /// Steps of that path.
     pub steps: usize,
-    /// What is unusual about it.
+    /// Unusual properties.
     pub notes: Vec<Note>,
 }
 
-/// Something about a maze that the models have not been trained on. It can be tried all the same.
+/// A property that the training mazes do not have. The maze can be solved all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// Lines of a text were shorter than others and were filled up: the first of them and how many.
+    /// Some lines of a text were shorter than others and were padded.
     ShortLines {
         /// Line number of the first, from 1.
         first: usize,
@@ -50,13 +50,13 @@ pub enum Note {
     },
     /// There are this many loops, so the shortest path may not be the only one.
     Loops(usize),
-    /// This many groups of open pixels cannot be reached from each other.
+    /// There are this many connected components of open pixels.
     Pieces(usize),
     /// This many pixels of the border are open; beyond it the agents see walls.
     OpenBorder(usize),
     /// This many pixels do not fit the lattice of walls on even and cells on odd rows and columns.
     OffLattice(usize),
-    /// The maze is larger than those in training.
+    /// The maze is larger than the training mazes.
     Large {
         /// Rows of pixels.
         height: usize,
@@ -101,7 +101,7 @@ pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
             .hint("# for walls, spaces or dots for open pixels, S for the start, G for the goal"));
     };
     let lines = &all[first..=last];
-    // Blank lines inside are rows whose open pixels an editor has removed.
+    // Blank lines inside are rows of open pixels that an editor has trimmed.
     let indent =
         lines.iter().filter(|l| !blank(l)).map(|l| l.chars().take_while(|&c| c == ' ').count()).min();
     let indent = indent.unwrap_or(0);

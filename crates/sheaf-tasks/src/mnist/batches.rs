@@ -1,4 +1,4 @@
-//! The pictures of a training step as numbers in [0, 1].
+//! The pictures of a training step, with pixels in [0, 1].
 
 use sheaf_admm::Real;
 use sheaf_learn::task::Epochs;
@@ -8,7 +8,7 @@ use super::data::ImageSet;
 /// Pictures of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Pictures<T> {
-    /// Places in the training set.
+    /// Indices in the training set.
     pub chosen: Vec<u32>, // [samples]
     /// Pixels in [0, 1].
     pub images: Vec<T>, // [samples, height, width]

@@ -1,4 +1,4 @@
-//! A set of grey pictures with a label each.
+//! A set of labelled grey pictures.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -13,7 +13,7 @@ use sheaf_learn::train::file::io_error;
 
 use super::idx::Idx;
 
-/// The part of a set that is learned from, or the part that is held out.
+/// The training split or the test split of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Split {
     /// 60,000 pictures in MNIST.
@@ -23,7 +23,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// What the names of its files begin with; EMNIST calls its test part `test`, the others `t10k`.
+    /// Prefix of its file names; EMNIST calls its test split `test`, the others `t10k`.
     fn prefixes(self) -> &'static [&'static str] {
         match self {
             Self::Train => &["train"],
@@ -47,7 +47,7 @@ pub struct ImageSet {
     pub height: usize,
     /// Columns of pixels.
     pub width: usize,
-    /// Labels are below this: one more than the largest.
+    /// Labels are below this: one more than the largest label.
     pub classes: usize,
     /// Pixels, 0 black to 255 white.
     pub images: Vec<u8>, // [pictures, height, width]
@@ -56,7 +56,7 @@ pub struct ImageSet {
 }
 
 impl ImageSet {
-    /// Pictures and labels that belong together.
+    /// A set from matching pictures and labels.
     pub fn new(images: Idx, labels: Idx, place: &str) -> Result<Self> {
         let (&[count, height, width], &[labelled]) = (&images.shape[..], &labels.shape[..]) else {
             let got = format!("{:?} and {:?}", images.shape, labels.shape);
@@ -121,7 +121,7 @@ impl ImageSet {
         }
     }
 
-    /// The first `count` pictures, or all where there are fewer. The number of classes stays.
+    /// The first `count` pictures, or all if there are fewer. The number of classes is unchanged.
     pub fn first(&self, count: usize) -> Self {
         let count = count.min(self.len());
         Self {
@@ -156,7 +156,7 @@ fn find(dir: &Path, split: Split, part: &str, dimensions: usize) -> Result<PathB
         })
     };
     let mut found: Vec<&String> = names.iter().filter(|name| matches(name)).collect();
-    // The same file plain and gzipped is one file; take the plain one, which reads faster.
+    // If a file exists both plain and gzipped, take the plain one, which reads faster.
     found.dedup_by(|later, first| later.strip_suffix(".gz") == Some(first));
     let place = format!("{}, {} {part}", dir.display(), split.name());
     let wanted = format!("{}-{part}-idx{dimensions}-ubyte, gzipped or not", split.prefixes()[0]);

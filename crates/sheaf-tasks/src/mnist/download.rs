@@ -1,10 +1,10 @@
 //! The four original MNIST files: from a mirror, checked and resumable, or from a folder.
 //!
-//! A file is written to `NAME.part` while it comes, so that a download that was cut off continues where it stopped,
-//! also from another mirror: all of them hold the same bytes. It takes its name only when its SHA-256 is right.
+//! A file is downloaded to `NAME.part`, so that an interrupted download continues where it stopped, also from another
+//! mirror: all of them hold the same bytes. It is renamed only when its SHA-256 matches.
 //!
-//! Mirrors are tried in order. The list is the caller's; [`mirrors`] reads it from the environment variable
-//! `SHEAF_MNIST_MIRRORS` (addresses of folders, separated by commas or spaces) or falls back to [`MIRRORS`].
+//! Mirrors are tried in order. The caller provides the list; [`mirrors`] reads it from the environment variable
+//! `SHEAF_MNIST_MIRRORS` (folder URLs, separated by commas or spaces) or falls back to [`MIRRORS`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use sheaf_learn::train::file::{io_error, write_whole};
 
 use super::data::{ImageSet, Split};
 
-/// A file and how to know that it is the right one.
+/// A file with its length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteFile<'a> {
     /// Its name, the same on every mirror and on the disk.
@@ -52,32 +52,32 @@ pub const FILES: [RemoteFile<'static>; 4] = [
     },
 ];
 
-/// Where the files have long been kept.
+/// Long-standing mirrors of the files.
 pub const MIRRORS: [&str; 2] =
     ["https://storage.googleapis.com/cvdf-datasets/mnist", "https://ossci-datasets.s3.amazonaws.com/mnist"];
 
 /// The environment variable that replaces [`MIRRORS`].
 pub const MIRRORS_VARIABLE: &str = "SHEAF_MNIST_MIRRORS";
 
-/// How far a download is.
+/// Progress of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// The file that is coming.
+    /// The file being downloaded.
     pub file: &'a str,
-    /// Its bytes that are there.
+    /// Bytes downloaded so far.
     pub done: u64,
-    /// All its bytes.
+    /// Total bytes.
     pub total: u64,
 }
 
-/// What was done about a file.
+/// The outcome for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetched {
-    /// It was there already, and right.
+    /// It existed already, with the right checksum.
     Present,
-    /// It was fetched; this many bytes of it were there from an earlier attempt.
+    /// It was downloaded.
     Downloaded {
-        /// Bytes that did not have to come again.
+        /// Bytes reused from an earlier attempt.
         resumed: u64,
     },
 }
@@ -90,13 +90,13 @@ pub fn mirrors() -> Vec<String> {
     }
 }
 
-/// Addresses separated by commas or spaces.
+/// Splits URLs at commas or spaces.
 pub fn parse_mirrors(list: &str) -> Vec<String> {
     let parts = list.split(|c: char| c == ',' || c.is_whitespace());
     parts.filter(|part| !part.is_empty()).map(str::to_string).collect()
 }
 
-/// Fetches the original MNIST files that `out` does not have yet.
+/// Downloads the original MNIST files that `out` does not have yet.
 pub fn download(
     out: &Path,
     mirrors: &[String],
@@ -105,7 +105,7 @@ pub fn download(
     FILES.iter().map(|file| fetch(file, out, mirrors, progress)).collect()
 }
 
-/// Fetches one file unless it is there and right.
+/// Downloads one file unless it exists with the right checksum.
 pub fn fetch(
     file: &RemoteFile<'_>,
     out: &Path,
@@ -122,7 +122,7 @@ pub fn fetch(
     let mut failures = Vec::new();
     for mirror in mirrors {
         let address = format!("{}/{}", mirror.trim_end_matches('/'), file.name);
-        // A part that turns out wrong may stem from another mirror's error page: once more from the start.
+        // A wrong part may come from another mirror's error page: retry once from the start.
         for _ in 0..2 {
             let resumed = part_length(&part, file.bytes)?;
             match fetch_part(file, &address, &part, resumed, progress) {
@@ -153,8 +153,8 @@ pub fn fetch(
         )))
 }
 
-/// Takes the files of both splits from a folder: copies those that `out` lacks, after reading them through.
-/// Returns whether they are the original MNIST files, byte for byte; any other IDX set is taken as it is.
+/// Copies the files of both splits from a folder, if `out` lacks them, after reading them completely. Returns whether
+/// they are the original MNIST files, byte for byte; any other IDX set is accepted.
 pub fn from_dir(from: &Path, out: &Path) -> Result<bool> {
     for split in [Split::Train, Split::Test] {
         ImageSet::read(from, split)?;
@@ -205,7 +205,7 @@ pub fn sha256_of(path: &Path) -> Result<String> {
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// How much of a file is there from before; a part that is too long cannot be one.
+/// Length of an existing part; a part that is too long is removed.
 fn part_length(part: &Path, bytes: u64) -> Result<u64> {
     match fs::metadata(part) {
         Ok(data) if data.len() <= bytes => Ok(data.len()),
@@ -217,13 +217,13 @@ fn part_length(part: &Path, bytes: u64) -> Result<u64> {
     }
 }
 
-/// Why a file did not come: the next mirror may help, or not.
+/// Why a download failed: a mirror error, where the next mirror may help, or a local error.
 enum Trouble {
     Mirror(String),
     Disk(Error),
 }
 
-/// Brings the missing bytes of a part; returns how many of the bytes now there are from before.
+/// Downloads the missing bytes of a part; returns how many bytes were reused.
 fn fetch_part(
     file: &RemoteFile<'_>,
     address: &str,
@@ -252,7 +252,7 @@ fn fetch_part(
     let range = response.headers().get("content-range").and_then(|r| r.to_str().ok()).map(str::to_string);
     let start = match status {
         200 => 0,
-        // A mirror that answers with another range than asked for would put bytes in the wrong place.
+        // A mirror that answers with a different range would put bytes in the wrong place.
         206 if range.is_some_and(|r| r.starts_with(&format!("bytes {have}-"))) => have,
         206 => return Err(mirror(&"answered with another range than asked for")),
         other => return Err(mirror(&format_args!("answered {other}"))),

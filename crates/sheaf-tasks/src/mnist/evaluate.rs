@@ -1,6 +1,6 @@
-//! How many pictures are told right, as they are or shifted.
+//! Accuracy on pictures, unchanged or shifted.
 //!
-//! Whatever tells pictures apart is a [`Classifier`]; the shifts, the draws and the counting are the same for all.
+//! Every model is a [`Classifier`]; the shifts, the draws and the counting are shared.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::ViewGrid;
@@ -10,18 +10,18 @@ use super::data::ImageSet;
 use super::shifts::{Draw, Shift};
 use super::task::{MnistBoard, MnistConfig, MnistModel, PictureSamples, VoteReader, board};
 
-/// Pictures told at a time. Under noise hardly two views are alike, and each costs tens of kilobytes.
+/// Pictures classified at a time. Under noise almost all views are distinct, and each costs tens of kilobytes.
 const TILE: usize = 64;
 
-/// Tells pictures apart.
+/// Classifies pictures.
 pub trait Classifier {
-    /// Classes it knows.
+    /// Number of classes.
     fn classes(&self) -> usize;
 
     /// The patches that dropout blackens on pictures of this size.
     fn patches(&self, height: usize, width: usize) -> Result<ViewGrid>;
 
-    /// Says the class of each picture. Patches marked in `dropped` are black.
+    /// Writes the class of each picture. Patches marked in `dropped` are black.
     fn tell(
         &mut self,
         patches: &ViewGrid,
@@ -34,27 +34,27 @@ pub trait Classifier {
 /// How to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EvalOptions {
-    /// Iterations of the agents; other models have none.
+    /// Iterations of the agents; ignored by other models.
     pub iterations: usize,
-    /// What is done to the pictures.
+    /// The shift of the pictures.
     pub shift: Shift,
-    /// How often it is done, where it is random.
+    /// Number of draws, if the shift is random.
     pub draws: usize,
     /// Seed of the draws.
     pub seed: u64,
 }
 
-/// What an evaluation found.
+/// The result of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvalReport {
     /// Pictures of the set.
     pub images: usize,
-    /// Pictures told right in each draw.
+    /// Correctly classified pictures in each draw.
     pub correct: Vec<usize>,
 }
 
 impl EvalReport {
-    /// Share of pictures told right, for each draw.
+    /// Accuracy of each draw.
     pub fn accuracies(&self) -> impl Iterator<Item = f64> + '_ {
         self.correct.iter().map(|&right| right as f64 / self.images.max(1) as f64)
     }
@@ -64,7 +64,7 @@ impl EvalReport {
         self.accuracies().sum::<f64>() / self.correct.len().max(1) as f64
     }
 
-    /// Standard deviation between draws; 0 where there is one.
+    /// Standard deviation between draws; 0 for a single draw.
     pub fn spread(&self) -> f64 {
         let (mean, n) = (self.accuracy(), self.correct.len());
         let squares: f64 = self.accuracies().map(|a| (a - mean) * (a - mean)).sum();
@@ -72,7 +72,7 @@ impl EvalReport {
     }
 }
 
-/// Evaluates the agents on all pictures of a set. The answer does not depend on the number of threads.
+/// Evaluates the agents on all pictures of a set. The result does not depend on the number of threads.
 pub fn evaluate(
     config: &MnistConfig,
     model: &MnistModel,
@@ -85,7 +85,7 @@ pub fn evaluate(
     evaluate_with(&mut Agents::new(config, model, params, solve), set, options, progress)
 }
 
-/// Evaluates any classifier; `progress` is told how many pictures were done.
+/// Evaluates any classifier; `progress` receives the number of classified pictures.
 pub fn evaluate_with(
     classifier: &mut impl Classifier,
     set: &ImageSet,
@@ -131,20 +131,20 @@ pub struct Agents<'m> {
     pub config: &'m MnistConfig,
     /// The model.
     pub model: &'m MnistModel,
-    /// Its numbers.
+    /// Its parameters.
     pub params: &'m [f32],
     /// How to solve.
     pub solve: SolveOptions,
-    /// The agents over the pictures last seen.
+    /// The agents for the most recent picture size.
     pub board: Option<MnistBoard>,
-    /// Pictures told so far.
+    /// Pictures classified so far.
     pub told: usize,
-    /// Iterations of all of them.
+    /// Total iterations of these pictures.
     pub iterations: usize,
 }
 
 impl<'m> Agents<'m> {
-    /// A model with its numbers.
+    /// A model with its parameters.
     pub fn new(
         config: &'m MnistConfig,
         model: &'m MnistModel,
@@ -154,7 +154,7 @@ impl<'m> Agents<'m> {
         Self { config, model, params, solve, board: None, told: 0, iterations: 0 }
     }
 
-    /// Mean iterations of a picture.
+    /// Mean iterations per picture.
     pub fn mean_iterations(&self) -> f64 {
         self.iterations as f64 / self.told.max(1) as f64
     }

@@ -1,17 +1,17 @@
-//! A painted picture, made like those of MNIST: white on black, 28 × 28 pixels.
+//! Converts a painted picture to the form of MNIST: white on black, 28 × 28 pixels.
 //!
-//! MNIST's digits were scaled into 20 × 20 pixels, keeping their proportions, and laid into 28 × 28 with the centre of
-//! mass in the middle. A model that has seen only such pictures knows no others, so a picture of another size goes
-//! the same way. One that has 28 × 28 pixels already is taken as it is.
+//! MNIST's digits were scaled into 20 × 20 pixels, keeping their proportions, and placed in 28 × 28 with the centre of
+//! mass in the middle. A model trained only on such pictures does not generalise to others, so a picture of another
+//! size is converted the same way. A picture that already has 28 × 28 pixels is not changed.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
 /// Side of a picture.
 pub const SIDE: usize = 28;
-/// Longer side of what is on it.
+/// Longer side of the digit.
 const INK: usize = 20;
 
-/// A picture and what was done to it.
+/// A picture and the changes made to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
     /// Pixels, 0 black to 255 white.
@@ -26,7 +26,7 @@ pub struct Fitted {
     pub scaled: bool,
 }
 
-/// Makes red, green and blue a picture like MNIST's; `as_it_is` leaves its size alone. `place` names it in errors.
+/// Converts an RGB picture to the form of MNIST; `as_it_is` keeps its size. `place` names it in errors.
 pub fn from_pixels(
     rgb: &[u8], // [height, width, 3]
     (height, width): (usize, usize),
@@ -39,7 +39,7 @@ pub fn from_pixels(
         .iter()
         .map(|&[r, g, b]| ((299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b) + 500) / 1000) as u8)
         .collect();
-    // A digit covers the smaller part of its paper, whatever their colours.
+    // A digit covers the smaller part of the picture, whatever the colours.
     let inverted = grey.iter().filter(|&&v| v >= 128).count() * 2 > grey.len();
     if inverted {
         grey.iter_mut().for_each(|v| *v = 255 - *v);
@@ -52,7 +52,7 @@ pub fn from_pixels(
     if as_it_is || (height, width) == (SIDE, SIDE) {
         return Ok(Fitted { image: grey, height, width, inverted, scaled: false });
     }
-    // Paper is rarely quite black; what is left of it would blur the edges of the ink.
+    // Paper is rarely completely black; its remains would blur the edges of the ink.
     let floor = low.saturating_add((high - low) / 5);
     let stretch = |v: u8| (255 * u32::from(v.saturating_sub(floor)) / u32::from(high - floor)) as u8;
     grey.iter_mut().for_each(|v| *v = stretch(*v));
@@ -66,7 +66,7 @@ fn laid(grey: &[u8], (height, width): (usize, usize)) -> Vec<u8> {
     let columns: Vec<usize> = (0..width).filter(|&c| (0..height).any(|r| inked(r, c))).collect();
     let (top, bottom) = (rows[0], rows[rows.len() - 1] + 1);
     let (left, right) = (columns[0], columns[columns.len() - 1] + 1);
-    // Pixels of the picture for one of the result.
+    // Input pixels per output pixel.
     let step = (bottom - top).max(right - left) as f64 / INK as f64;
     let size = |from: usize, to: usize| (((to - from) as f64 / step).round() as usize).clamp(1, INK);
     let (high, wide) = (size(top, bottom), size(left, right));
@@ -93,7 +93,7 @@ fn laid(grey: &[u8], (height, width): (usize, usize)) -> Vec<u8> {
     image
 }
 
-/// The mean over a rectangle whose borders may lie within pixels; beyond the picture is black.
+/// The mean over a rectangle with fractional borders; outside the picture is black.
 fn mean(grey: &[u8], (height, width): (usize, usize), y: (f64, f64), x: (f64, f64)) -> f64 {
     let overlap = |i: usize, (from, to): (f64, f64)| (to.min(i as f64 + 1.0) - from.max(i as f64)).max(0.0);
     let span = |(from, to): (f64, f64), end: usize| from as usize..(to.ceil() as usize).min(end);

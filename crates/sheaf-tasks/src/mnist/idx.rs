@@ -1,12 +1,12 @@
 //! IDX files, the format of MNIST and its relatives, plain or gzipped.
 //!
-//! | bytes | hold |
+//! | bytes | content |
 //! | --- | --- |
 //! | 2 | zero |
 //! | 1 | type of a number; 8 is an unsigned byte, the only one read here |
 //! | 1 | count of dimensions |
 //! | 4 each | dimensions, most significant byte first |
-//! | the rest | the numbers, last dimension fastest, nothing behind them |
+//! | the rest | the numbers, last dimension fastest, nothing after them |
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -31,14 +31,14 @@ pub struct Idx {
 }
 
 impl Idx {
-    /// Reads a file of so many dimensions.
+    /// Reads a file with this many dimensions.
     pub fn read(path: &Path, dimensions: usize) -> Result<Self> {
         let place = path.display().to_string();
         let file = File::open(path).map_err(|e| io_error(path, "a readable IDX file", &e))?;
         Self::from_reader(BufReader::new(file), dimensions, &place)
     }
 
-    /// Reads bytes that are in memory; `place` names them in errors.
+    /// Parses bytes in memory; `place` names them in errors.
     pub fn from_bytes(bytes: &[u8], dimensions: usize, place: &str) -> Result<Self> {
         Self::from_reader(bytes, dimensions, place)
     }
@@ -68,7 +68,7 @@ impl Idx {
         let count = count.filter(|&n| n < isize::MAX as usize).ok_or_else(|| {
             malformed(place, "dimensions whose product fits in memory", format_args!("{shape:?}"))
         })?;
-        // The file says how much it holds; it is believed only as far as bytes arrive.
+        // The header states the size, but memory is allocated only as bytes arrive.
         let mut bytes = Vec::new();
         let read = from.by_ref().take(count as u64 + 1).read_to_end(&mut bytes);
         if let Err(error) = read {

@@ -1,6 +1,6 @@
-//! From every agent's logits to one class.
+//! From the agents' logits to one class.
 //!
-//! Each agent votes with softmax(logits); the votes are averaged and the largest wins, the first of equal ones.
+//! Each agent votes with softmax(logits); the votes are averaged and the largest wins; ties go to the first.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -28,7 +28,7 @@ pub fn vote<T: Real>(
     argmax(votes)
 }
 
-/// The class each agent would choose and how sure it is, for pictures of the vote.
+/// The class each agent votes for and how certain it is, for pictures of the votes.
 pub fn agent_votes<T: Real>(
     logits: &[T], // [agents, classes]
     classes: usize,
@@ -40,7 +40,7 @@ pub fn agent_votes<T: Real>(
     })
 }
 
-/// The largest, the first of equal ones.
+/// The index of the largest value; ties go to the first.
 pub fn argmax<T: Real>(values: &[T]) -> usize {
     (1..values.len()).fold(0, |best, c| if values[c] > values[best] { c } else { best })
 }

@@ -1,15 +1,15 @@
-//! MNIST and other sets of small grey pictures: agents that see nine pixels each must agree on a class.
+//! MNIST and other sets of small grey pictures: agents that see nine pixels each agree on a class.
 //!
 //! A picture is `height × width` bytes, row by row, 0 black to 255 white; agents see them as numbers in [0, 1].
-//! Nothing is tied to 28 × 28 pixels or ten classes: any set of IDX files works.
+//! Nothing depends on 28 × 28 pixels or ten classes: any set of IDX files works.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! | --- | --- |
 //! | [`idx`], [`data`] | IDX files, plain or gzipped; a set of pictures with its labels |
 //! | [`download`] | the four original files from a mirror, checked and resumable; or from a folder |
-//! | [`pen`], [`fit`] | digits drawn by a pen; painted pictures made like MNIST's |
+//! | [`pen`], [`fit`] | digits drawn by a pen; painted pictures converted to the form of MNIST |
 //! | [`task`] | the model: views, networks, targets, answers |
-//! | [`metrics`] | from every agent's logits to one class |
+//! | [`metrics`] | from the agents' logits to one class |
 //! | [`batches`], [`evaluate`] | pictures of a training step; accuracies |
 //! | [`shifts`] | padding, patch dropout, noise: what robustness is measured under |
 

@@ -1,8 +1,8 @@
-//! Digits drawn by a pen, for measuring speed and for a first look where no data set is at hand.
+//! Digits drawn by a pen, for benchmarks and for trying the tool without a data set.
 //!
 //! A digit is one or two strokes through given points in the unit square, smooth between them (Catmull–Rom). Each
-//! drawing bends, slants, turns and stretches them anew. As in MNIST, the drawing is five sevenths of the picture tall,
-//! its centre of mass lies in the middle, and about two of three 3 × 3 patches stay black.
+//! drawing bends, slants, rotates and stretches them at random. As in MNIST, the drawing is five sevenths of the
+//! picture tall, its centre of mass lies in the middle, and about two of three 3 × 3 patches stay black.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -83,10 +83,10 @@ const STROKES: [&[&[Point]]; 10] = [
     ]],
 ];
 
-/// Straight pieces between two given points.
+/// Number of line segments between two given points.
 const PIECES: usize = 8;
 
-/// So many pictures of `size × size` pixels, of all ten digits in turn.
+/// This many pictures of `size × size` pixels, cycling through the ten digits.
 pub fn digits(count: usize, size: usize, seed: u64) -> Result<ImageSet> {
     if !(8..=8192).contains(&size) || count == 0 {
         let got = format!("{count} of {size} × {size}");
@@ -100,7 +100,7 @@ pub fn digits(count: usize, size: usize, seed: u64) -> Result<ImageSet> {
     Ok(ImageSet { height: size, width: size, classes: 10, images, labels })
 }
 
-/// Draws one digit; another each time the stream goes on.
+/// Draws one digit, with random deformations from the stream.
 pub fn draw(digit: u8, size: usize, stream: &mut Stream, image: &mut [u8]) {
     let unit = size as f64 / 28.0;
     let hand = Hand::new(stream);
@@ -112,11 +112,11 @@ pub fn draw(digit: u8, size: usize, stream: &mut Stream, image: &mut [u8]) {
             smooth(&bent)
         })
         .collect();
-    // Ink is spread evenly along the strokes, so their mean is the centre of mass.
+    // Ink is spread evenly along the strokes, so the mean of their points is the centre of mass.
     let all = || lines.iter().flatten();
     let n = all().count().max(1) as f64;
     let mean = [0, 1].map(|axis| all().map(|p| p[axis]).sum::<f64>() / n);
-    // A drawing with its weight at one end would reach the border at the other: it keeps off by one pixel.
+    // An off-centre drawing would reach the border on one side: keep a margin of one pixel.
     let keep = unit + radius + 0.5;
     let shift = [0, 1].map(|axis| {
         let low = all().map(|p| p[axis]).fold(f64::INFINITY, f64::min);
@@ -134,7 +134,7 @@ pub fn draw(digit: u8, size: usize, stream: &mut Stream, image: &mut [u8]) {
     }
 }
 
-/// How a digit is bent as a whole.
+/// The deformation of a whole digit.
 struct Hand {
     wide: f64,
     slant: f64,
@@ -147,7 +147,7 @@ impl Hand {
         Self { wide: about(13.0, 1.5), slant: about(0.1, 0.1), turn: about(0.0, 0.06) }
     }
 
-    /// A point of the unit square in pixels, a little off.
+    /// A point of the unit square in pixels, with a small random offset.
     fn put(&self, [x, y]: Point, unit: f64, stream: &mut Stream) -> Point {
         let mut off = || 0.4 * stream.truncated_normal(2.0);
         let (x, y) = ((x - 0.5) * self.wide + off(), (y - 0.5) * 18.0 + off());
@@ -157,7 +157,7 @@ impl Hand {
     }
 }
 
-/// The Catmull–Rom curve through points, as short straight lines.
+/// The Catmull–Rom curve through points, as short line segments.
 fn smooth(points: &[Point]) -> Vec<Point> {
     let at = |i: isize| points[i.clamp(0, points.len() as isize - 1) as usize];
     let mut line = vec![points[0]];
@@ -175,7 +175,7 @@ fn smooth(points: &[Point]) -> Vec<Point> {
     line
 }
 
-/// Whitens the pixels within `radius` of a straight line, softly over the last pixel.
+/// Whitens the pixels within `radius` of a line segment, with a soft edge of one pixel.
 fn ink(from: Point, to: Point, radius: f64, size: usize, image: &mut [u8]) {
     let reach = radius + 1.0;
     let span = |axis: usize| {

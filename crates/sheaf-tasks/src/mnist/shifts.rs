@@ -1,4 +1,4 @@
-//! Distribution shifts: the pictures a model is asked about after it was trained on others.
+//! Distribution shifts: changes to the test pictures that the training pictures do not have.
 //!
 //! | shift | written | does |
 //! | --- | --- | --- |
@@ -7,7 +7,7 @@
 //! | patch dropout | `drop:0.3` | each agent sees black with that probability |
 //! | noise | `noise:0.1` | adds a normal number of that deviation to each pixel and clips to [0, 1] |
 //!
-//! What is random depends on (seed, draw, picture) alone: a draw is the same for every model, thread and order.
+//! Random shifts depend on (seed, draw, picture) alone: a draw is the same for every model, thread and order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,10 +18,10 @@ use sheaf_learn::rng::Stream;
 /// One distribution shift.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Shift {
-    /// The pictures as they are.
+    /// The unchanged pictures.
     #[default]
     None,
-    /// So many black pixels on each side.
+    /// This many black pixels on each side.
     Pad(usize),
     /// The probability that an agent sees black.
     Drop(f64),
@@ -29,7 +29,7 @@ pub enum Shift {
     Noise(f64),
 }
 
-/// A picture of a draw; see the module's introduction.
+/// The key of a random shift: a picture of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Draw {
     /// Seed of all draws.
@@ -40,11 +40,11 @@ pub struct Draw {
     pub image: u64,
 }
 
-/// The most pixels of padding: a slip of the keyboard shall not ask for all memory.
+/// Maximum padding in pixels: a typing error must not exhaust memory.
 const MOST_PADDING: usize = 4096;
 
 impl Shift {
-    /// The published robustness table, the undisturbed pictures first.
+    /// The published robustness table, unshifted pictures first.
     pub fn published() -> [Self; 9] {
         [
             Self::None,
@@ -59,7 +59,7 @@ impl Shift {
         ]
     }
 
-    /// Whether another draw gives other pictures.
+    /// Whether the shift is random.
     pub fn is_random(self) -> bool {
         matches!(self, Self::Drop(_) | Self::Noise(_))
     }
@@ -72,14 +72,14 @@ impl Shift {
         }
     }
 
-    /// Padding and noise: writes the shifted picture. Dropout leaves the picture as it is, because it acts on agents;
+    /// Padding and noise: writes the shifted picture. Dropout leaves the picture unchanged, because it acts on agents;
     /// see [`dropped`](Self::dropped).
     pub fn apply<T: Real>(
         self,
         draw: Draw,
         image: &[T], // [height, width]
         width: usize,
-        out: &mut [T], // as `size` says
+        out: &mut [T], // of the size that `size` returns
     ) {
         match self {
             Self::None | Self::Drop(_) => out.copy_from_slice(image),
@@ -100,7 +100,7 @@ impl Shift {
         }
     }
 
-    /// Which agents see black: fills `mask` and returns whether any does.
+    /// Selects the agents that see black: fills `mask` and returns whether there are any.
     pub fn dropped(
         self,
         draw: Draw,
@@ -118,7 +118,7 @@ impl Shift {
 
 impl Draw {
     fn stream(self, purpose: &str) -> Stream {
-        // Draws and pictures are two counters of the stream: no two pairs share numbers.
+        // Draws and pictures are two counters of the stream: no two pairs share random numbers.
         Stream::new(self.seed, purpose, self.draw, self.image)
     }
 }

@@ -1,5 +1,5 @@
-//! The model of pictures as a declaration: pixels → a residual block; agents on a grid; every agent's state is read by a
-//! linear layer, and the agents' votes are averaged.
+//! The picture model as a declaration: pixels → a residual block; agents on a grid; a linear layer decodes every
+//! agent's state, and the agents' votes are averaged.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use super::metrics::vote;
 use super::shifts::Shift;
 use crate::maze::task::DIRECTIONS;
 
-/// The weights that ship, in half precision.
+/// The built-in weights, in half precision.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/mnist.safetensors");
 
 /// Names of the four slots of a grid without diagonals.
@@ -47,7 +47,7 @@ pub type MnistWeights = Weights<Mnist>;
 pub struct ImageData {
     /// Folder with the IDX files of both splits.
     pub dir: PathBuf,
-    /// Training pictures, the first so many; 0 for all.
+    /// Number of training pictures, taken from the start; 0 for all.
     pub count: usize,
 }
 
@@ -86,11 +86,11 @@ impl ImageData {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MnistConfig {
-    /// Classes to tell apart.
+    /// Number of classes.
     pub classes: usize,
-    /// Pixels of a view along one side.
+    /// Side of a view in pixels.
     pub patch: usize,
-    /// Pixels between agents.
+    /// Distance between agents in pixels.
     pub stride: usize,
     /// Neighbours of an agent: 8 or 4.
     pub neighbours: usize,
@@ -147,13 +147,13 @@ impl MnistConfig {
     }
 }
 
-/// The `[eval]` section: what is looked at during training. Keep it cheap relative to training.
+/// The `[eval]` section: what is evaluated during training. Keep it cheap relative to training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MnistEval {
-    /// Test pictures solved with the iterations of training; 0 for all.
+    /// Test pictures solved with the training iterations; 0 for all.
     pub test: usize,
-    /// Test pictures solved with the iterations of evaluation, to see whether the answer holds; 0 for none.
+    /// Test pictures solved with the evaluation iterations, to check that the answer is stable; 0 for none.
     pub long: usize,
 }
 
@@ -207,7 +207,7 @@ impl task::Task for Mnist {
             lora_start: LoraStart::ZeroB,
             lora_norm: LoraNorm::Layer,
             tile: 1,
-            // Two agents of three see nothing but black; most other views are seen by one agent alone.
+            // Two of three agents see only black; most other views belong to one agent alone.
             scope: Scope::Samples(8),
             stream: "mnist parameters",
         };
@@ -223,7 +223,7 @@ impl task::Task for Mnist {
     }
 
     fn check(experiment: &MnistExperiment) -> Result<()> {
-        // Sizes that the kernels do not take are refused now rather than at the first picture.
+        // Reject sizes that the kernels do not support now, not at the first picture.
         let patch = experiment.model.patch;
         board(&experiment.model, patch, patch)?;
         if experiment.iterations.rounds != 1 {
@@ -315,7 +315,7 @@ pub fn board(config: &MnistConfig, height: usize, width: usize) -> Result<MnistB
     Ok(Board { sheaf, layout })
 }
 
-/// Pictures of a set as the model sees them; beyond the border is black.
+/// Pictures of a set as the model takes them; beyond the border is black.
 #[derive(Clone, Copy, Debug)]
 struct ImageSamples<'a> {
     grid: ViewGrid,
@@ -340,7 +340,7 @@ impl Samples for ImageSamples<'_> {
 /// Pictures in [0, 1], possibly with views that are black.
 #[derive(Clone, Copy, Debug)]
 pub struct PictureSamples<'a> {
-    /// Where the agents look.
+    /// The grid of the agents' views.
     pub grid: ViewGrid,
     /// Pixels.
     pub images: &'a [f32], // [pictures, height, width]
@@ -368,7 +368,7 @@ impl Samples for PictureSamples<'_> {
     }
 }
 
-/// Reads the class that the agents vote for.
+/// Returns the class that the agents vote for.
 #[derive(Clone, Copy, Debug)]
 pub struct VoteReader {
     /// Number of classes.

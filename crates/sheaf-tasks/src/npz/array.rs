@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use npyz::{NpyFile, WriterBuilder};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// One line per type: the variant, its Rust type, NumPy's name and what a header calls it.
+/// One line per type: the variant, its Rust type, NumPy's name and the type code in a header.
 macro_rules! types {
     ($($variant:ident($t:ty) $name:literal $descr:literal)*) => {
         /// The numbers of an array.
@@ -15,7 +15,7 @@ macro_rules! types {
         }
 
         impl Values {
-            /// How many there are.
+            /// Number of values.
             pub fn len(&self) -> usize {
                 match self { $(Self::$variant(v) => v.len(),)* }
             }
@@ -30,7 +30,7 @@ macro_rules! types {
                 match self { $(Self::$variant(_) => $name,)* }
             }
 
-            /// Bytes of one number of a type as a header calls it; `None` for other types.
+            /// Bytes per number of a type code of a header; `None` for other types.
             pub(super) fn width(descr: &str) -> Option<u64> {
                 match descr { $($descr => Some(size_of::<$t>() as u64),)* _ => None }
             }
@@ -70,7 +70,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array; the shape's product must be the number of values, and it may have at most 8 axes.
+    /// A new array; the product of the shape must be the number of values, and it may have at most 8 axes.
     pub fn new(shape: Vec<usize>, values: Values) -> Result<Self> {
         let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
         if count != Some(values.len()) || shape.len() > 8 {

@@ -1,14 +1,14 @@
-//! Boards that are the same puzzle in other clothes.
+//! Equivalent variants of a puzzle.
 //!
-//! A [`Transform`] moves cells and renames digits: `output[cell] = digits[input[source[cell]]]`.
+//! A [`Transform`] moves cells and relabels digits: `output[cell] = digits[input[source[cell]]]`.
 //!
 //! | part | variants |
 //! | --- | --- |
 //! | symmetries of the square | 8 |
-//! | digits renamed | 9! |
+//! | digits relabelled | 9! |
 //! | bands, stacks, rows within a band, columns within a stack permuted | 6⁸ |
 //!
-//! A symmetry exchanges rows with columns or reverses them; every other permutation keeps rows rows.
+//! A symmetry exchanges rows with columns or reverses them; the other permutations map rows to rows.
 
 use sheaf_learn::rng::Stream;
 
@@ -18,15 +18,15 @@ use crate::maze::symmetry::{self, Symmetry};
 /// Which variants are drawn at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shuffles {
-    /// Rename the digits.
+    /// Relabel the digits.
     pub digits: bool,
     /// Permute bands, stacks, rows within bands and columns within stacks.
     pub bands: bool,
-    /// Exchange rows with columns, or not. With the permutations this makes every symmetry of the square.
+    /// Exchange rows with columns at random. With the permutations this covers every symmetry of the square.
     pub transpose: bool,
 }
 
-/// Where every cell comes from and what every digit becomes.
+/// The source of every cell and the new label of every digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transform {
     source: [u8; CELLS],
@@ -44,7 +44,7 @@ impl Transform {
         Self { source, digits: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] }
     }
 
-    /// The symmetry, then whatever `shuffles` asks for, drawn from `stream`.
+    /// The symmetry, then the shuffles selected by `shuffles`, drawn from `stream`.
     pub fn draw(symmetry: Symmetry, shuffles: Shuffles, stream: &mut Stream) -> Self {
         let mut this = Self::symmetry(symmetry);
         if shuffles.bands {
@@ -86,7 +86,7 @@ fn lines(stream: &mut Stream) -> [usize; 9] {
     lines
 }
 
-/// 128 bits that all eight symmetric variants of a board share, and no two different boards are expected to.
+/// A 128-bit key shared by all eight symmetric variants of a board; different boards are not expected to share one.
 pub fn canonical_key(board: &Grid) -> u128 {
     symmetry::canonical_key(board, 9, 9)
 }

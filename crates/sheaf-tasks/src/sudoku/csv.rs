@@ -1,10 +1,10 @@
-//! Files of puzzles, one a line.
+//! Files of puzzles, one per line.
 //!
-//! Written: `puzzle,solution`, 81 digits each, 0 for a blank; a third field `ambiguous` where there are more solutions.
-//! Read: fields apart by comma, semicolon, tab or spaces, quoted or not; `.` or 0 for a blank; an optional first line of
-//! names. The first field of 81 characters (or the one called `puzzle`, `quizzes`, …) is the puzzle, the next (or
-//! `solution`, …) its solution; other fields are passed over. A missing solution is found. Empty lines and lines that
-//! begin with `#` count as lines but hold nothing.
+//! Output: `puzzle,solution`, 81 digits each, 0 for a blank; a third field `ambiguous` if there are more solutions.
+//! Input: fields separated by comma, semicolon, tab or spaces, quoted or not; `.` or 0 for a blank; an optional header
+//! line. The first field of 81 characters (or the one called `puzzle`, `quizzes`, …) is the puzzle, the next (or
+//! `solution`, …) its solution; other fields are ignored. A missing solution is computed. Empty lines and lines that
+//! begin with `#` count as lines but are skipped.
 
 use std::fmt;
 use std::io::Write;
@@ -32,20 +32,20 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// What a file held.
+/// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvContents {
     /// The puzzles.
     pub set: SudokuSet,
     /// The line each came from, from 1.
     pub lines: Vec<usize>,
-    /// The lines that were passed over.
+    /// The lines that were skipped.
     pub bad: Vec<BadLine>,
     /// Puzzles that came without a solution.
     pub completed: usize,
 }
 
-/// Reads a file. Bad lines make an error that names the first of them; with `skip_bad` they are collected instead.
+/// Reads a file. A bad line is an error that names the first one; with `skip_bad` bad lines are collected instead.
 pub fn read(path: &Path, skip_bad: bool) -> Result<CsvContents> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
@@ -54,7 +54,7 @@ pub fn read(path: &Path, skip_bad: bool) -> Result<CsvContents> {
     parse(&place, &text, skip_bad)
 }
 
-/// Parses a text, which errors call `place`; see [`read`].
+/// Parses a text; `place` names it in errors. See [`read`].
 pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
     let lines: Vec<(usize, &str)> = text
         .lines()
@@ -96,7 +96,7 @@ pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
     }
 }
 
-/// Writes a set, one `puzzle,solution` a line.
+/// Writes a set, one `puzzle,solution` per line.
 pub fn write(set: &SudokuSet, out: &mut impl Write) -> std::io::Result<()> {
     let mut line = Vec::with_capacity(2 * CELLS + 12);
     for i in 0..set.len() {
@@ -113,7 +113,7 @@ pub fn write(set: &SudokuSet, out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads one board: 81 digits, `.` or 0 for a blank. The error says what is wrong.
+/// Parses one board: 81 digits, `.` or 0 for a blank. The error describes what is wrong.
 pub fn parse_board(text: &str) -> std::result::Result<Grid, String> {
     let mut grid = [0; CELLS];
     let mut count = 0;
@@ -142,7 +142,7 @@ const PUZZLE_NAMES: [&str; 6] = ["puzzle", "puzzles", "quiz", "quizzes", "questi
 const SOLUTION_NAMES: [&str; 4] = ["solution", "solutions", "answer", "answers"];
 
 impl Columns {
-    /// The columns a line of names announces; `None` when the line is data.
+    /// The columns of a header line; `None` if the line is data.
     fn of_header(line: &str) -> Option<Self> {
         let place =
             |names: &[&str]| fields(line).position(|f| names.iter().any(|name| f.eq_ignore_ascii_case(name)));
@@ -161,7 +161,7 @@ struct Entry {
     puzzle: Grid,
     solution: Grid,
     ambiguous: bool,
-    /// Whether the solution was not in the line.
+    /// Whether the line had no solution.
     completed: bool,
 }
 
@@ -170,7 +170,7 @@ fn entry(line: &str, columns: Option<Columns>) -> std::result::Result<Entry, Str
         Some(c) => (fields(line).nth(c.puzzle), c.solution.and_then(|s| fields(line).nth(s))),
         None => {
             let mut boards = fields(line).filter(|f| f.chars().count() == CELLS);
-            // Without a field of the right length, complain about the longest.
+            // Without a field of the right length, report the longest one.
             let longest = || fields(line).max_by_key(|f| f.chars().count());
             let puzzle = boards.next().or_else(longest);
             (puzzle, boards.next())

@@ -1,4 +1,4 @@
-//! Sets of puzzles with their solutions, train and test kept apart.
+//! Sets of puzzles with their solutions, with disjoint train and test sets.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -15,9 +15,9 @@ use super::{BLANK, Grid};
 pub struct SudokuSet {
     /// Givens, 0 for a blank.
     pub puzzles: Vec<Grid>,
-    /// A completion of each.
+    /// A completion of each puzzle.
     pub solutions: Vec<Grid>,
-    /// Whether a puzzle has more completions than the stored one.
+    /// Whether a puzzle has completions other than the stored one.
     pub ambiguous: Vec<bool>,
 }
 
@@ -46,7 +46,7 @@ impl SudokuSet {
         self.ambiguous.extend_from_slice(&other.ambiguous);
     }
 
-    /// Puzzles `range`, cut to those that exist.
+    /// Puzzles `range`, clamped to those that exist.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         let range = range.start.min(self.len())..range.end.min(self.len());
         Self {
@@ -61,15 +61,15 @@ impl SudokuSet {
         self.slice(0..count)
     }
 
-    /// Splits off the last `test` puzzles: (train, test). Of the rest, variants of a test puzzle under any symmetry of
-    /// the square are left out.
+    /// Splits off the last `test` puzzles: (train, test). Variants of a test puzzle under any symmetry of the square
+    /// are removed from the training set.
     pub fn split_last(&self, test: usize) -> (Self, Self) {
         let cut = self.len() - test.min(self.len());
         let held_out = self.slice(cut..self.len());
         (self.slice(0..cut).without(&held_out.keys()), held_out)
     }
 
-    /// What all eight variants of each puzzle share; see [`canonical_key`].
+    /// A key shared by all eight variants of each puzzle; see [`canonical_key`].
     pub fn keys(&self) -> HashSet<u128> {
         self.puzzles.iter().map(canonical_key).collect()
     }

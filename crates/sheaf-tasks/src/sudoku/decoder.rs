@@ -1,11 +1,12 @@
-//! From an agent's state to the digits of its nine cells: every block of the state through the same small network.
+//! From an agent's state to the digits of its nine cells: the same small network is applied to every block of the
+//! state.
 //!
 //! ```text
 //! logits = (x Wₛ + bₛ + a W₂ + b₂) Wₒ + bₒ,      a = gelu(rms(x) W₁ + b₁)
 //! ```
 //!
-//! Nothing stands between the sum and Wₒ, so the products are taken the other way round: with P = W₂ Wₒ, R = Wₛ Wₒ and
-//! c = (bₛ + b₂) Wₒ + bₒ, computed once per optimiser step,
+//! There is no nonlinearity between the sum and Wₒ, so the products are reassociated: with P = W₂ Wₒ, R = Wₛ Wₒ and c =
+//! (bₛ + b₂) Wₒ + bₒ, computed once per optimiser step,
 //!
 //! ```text
 //! logits = x R + a P + c
@@ -46,7 +47,7 @@ pub struct CellDecoder {
     out: Linear,
 }
 
-/// What was decoded, and what the adjoint needs.
+/// The outputs, and what the adjoint needs.
 #[derive(Clone, Debug, Default)]
 pub struct CellWork<T: Copy + Default> {
     /// Logits; the adjoint expects their gradient here.
@@ -78,7 +79,7 @@ impl CellDecoder {
 }
 
 impl Decoder for CellDecoder {
-    /// P, R, c, one after the other.
+    /// P, R, c, concatenated.
     type Prepared<T: Real> = AlignedVec<T>;
     type Table<T: Real> = ();
     type Work<T: Real> = CellWork<T>;
@@ -193,7 +194,7 @@ impl Decoder for CellDecoder {
         }
         let (p, rest) = folded.split_at(h * CLASSES);
         gemm(grad.x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
-        // The activation is no longer needed: its buffer takes its gradient, then that before the gelu.
+        // The activation is no longer needed: its buffer holds its gradient, then the gradient before the gelu.
         gemm(act, d_logits, Mat::new(p, h, CLASSES).t(), T::ONE, T::ZERO);
         multiply(act, slope);
         let normed = &mut w.normed[..rows * i];

@@ -27,7 +27,7 @@ use super::task::SudokuConfig;
 use super::views::SLOTS;
 use super::{CELLS, CLASSES, UNIT_CELLS};
 
-/// Numbers of a view.
+/// Length of a view.
 pub const VIEW_LEN: usize = 1 + SLOTS;
 
 /// The layers.
@@ -57,7 +57,7 @@ pub struct UnitWork<T: Copy + Default> {
     d_cell: AlignedVec<T>,      // [rows, d_v]
     d_y: AlignedVec<T>,         // [rows, 9, channels]
     d_x: AlignedVec<T>,         // [rows, 9, channels]
-    scratch: AlignedVec<T>,     // the mixers'
+    scratch: AlignedVec<T>,     // of the mixers
 }
 
 impl UnitEncoder {

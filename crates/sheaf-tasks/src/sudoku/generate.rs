@@ -1,11 +1,11 @@
-//! Puzzles drawn at random: puzzle `i` depends on (seed, kind, i) alone, so the number of threads changes nothing and
-//! a longer set begins with the shorter one.
+//! Random puzzles: puzzle `i` depends on (seed, kind, i) alone, so the number of threads does not matter and a longer
+//! set begins with the shorter one.
 //!
 //! | kind | a solution grid of | from which digits are removed | givens |
 //! | --- | --- | --- | --- |
 //! | [`Kind::Full`] | random search | while the solution stays unique | 26 to 69, mostly 34 to 44 |
 //! | [`Kind::Minimal`] | random search | until every further removal makes it ambiguous | mostly 23 to 25 |
-//! | [`Kind::Graded`] | random search | as minimal ones; then 0 to 14 blanks are filled again | mostly 24 to 38 |
+//! | [`Kind::Graded`] | random search | as for minimal; then 0 to 14 blanks are filled again | mostly 24 to 38 |
 //! | [`Kind::Singles`] | random search | while naked singles are enough | 31 to 35 |
 //! | [`Kind::Any`] | | the mixture of the published data: 52.4 % full, 17.5 % minimal, 6.2 % singles and 23.9 % from one cyclic grid, shuffled, with digits removed blindly | 17 to 80 |
 //! | [`Kind::Mixed`] | | the same, without the tenth that is ambiguous | 21 to 80 |
@@ -26,13 +26,13 @@ use super::solver::{Ease, complete, ease, has_other, is_unique};
 use super::{CELLS, Grid};
 use crate::maze::symmetry::Symmetry;
 
-/// Numbers of training puzzles start here, those of test puzzles at 0: the two never draw the same stream.
+/// Numbers of training puzzles start here, those of test puzzles at 0: the two never use the same stream.
 const FIRST_TRAINING_PUZZLE: u64 = 1 << 40;
 
-/// Puzzles drawn between two words of progress.
+/// Puzzles generated between two progress reports.
 const ROUND: usize = 2_048;
 
-/// What puzzles are like.
+/// Kinds of puzzles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -109,12 +109,12 @@ pub fn draw(kind: Kind, seed: u64, index: u64) -> Drawn {
     }
 }
 
-/// Puzzles 0 to `count` − 1 of `seed`, drawn on all cores.
+/// Puzzles 0 to `count` − 1 of `seed`, generated on all cores.
 pub fn generate(kind: Kind, seed: u64, count: usize) -> SudokuSet {
     generate_with(kind, seed, count, &|_| {})
 }
 
-/// The same; `progress` is told how many more are done, some at a time.
+/// The same; `progress` receives the number of newly generated puzzles.
 pub fn generate_with(kind: Kind, seed: u64, count: usize, progress: &dyn Fn(usize)) -> SudokuSet {
     let mut set = SudokuSet::default();
     while set.len() < count {
@@ -134,7 +134,7 @@ pub fn train_test_split(kind: Kind, seed: u64, train: usize, test: usize) -> (Su
     (training_puzzles(kind, seed, train, &held_out), test)
 }
 
-/// The first `count` training puzzles of `seed` that are no symmetric variants of a board in `held_out`.
+/// The first `count` training puzzles of `seed` that are not symmetric variants of a board in `held_out`.
 pub fn training_puzzles(kind: Kind, seed: u64, count: usize, held_out: &HashSet<u128>) -> SudokuSet {
     draw_where(kind, seed, FIRST_TRAINING_PUZZLE, count, |key| !held_out.contains(&key))
 }
@@ -149,8 +149,8 @@ fn collect(drawn: impl IntoIterator<Item = Drawn>) -> SudokuSet {
     set
 }
 
-/// The first `count` puzzles from number `first` on whose key passes `keep`, asked in order. There are so many boards
-/// that hardly any is refused.
+/// The first `count` puzzles from number `first` on whose key passes `keep`; keys are tested in order. There are so
+/// many boards that almost none is rejected.
 fn draw_where(
     kind: Kind,
     seed: u64,
@@ -170,21 +170,21 @@ fn draw_where(
 
 type Part = fn(&mut Stream) -> Drawn;
 
-/// Of 10,000 lines of the published data, how many are of each part.
+/// Number of each part among 10,000 lines of the published data.
 const PARTS: [(u32, Part); 4] = [(5_239, full), (1_752, minimal), (618, singles), (2_391, cyclic)];
 
 fn any(stream: &mut Stream) -> Drawn {
     PARTS[weighted(&PARTS.map(|p| p.0), stream)].1(stream)
 }
 
-/// Among 5,239 lines, how many have 26, 27, … givens.
+/// Number of puzzles with 26, 27, … givens among 5,239 lines.
 #[rustfmt::skip]
 const FULL_GIVENS: [u32; 44] = [
     1, 15, 19, 82, 132, 185, 235, 285, 335, 375, 385, 399, 342, 322, 302, 271, 257, 218, 193, 163, 124, 108,
     84, 74, 74, 44, 44, 40, 33, 25, 13, 13, 16, 6, 5, 5, 3, 3, 3, 2, 0, 1, 1, 2,
 ];
 
-/// Among 618 lines, how many have 31, 32, … givens.
+/// Number of puzzles with 31, 32, … givens among 618 lines.
 const SINGLES_GIVENS: [u32; 5] = [14, 50, 151, 279, 124];
 
 fn full(stream: &mut Stream) -> Drawn {
@@ -192,7 +192,7 @@ fn full(stream: &mut Stream) -> Drawn {
     remove_to(givens, stream, |puzzle, cell, digit| !has_other(puzzle, cell, digit), is_unique)
 }
 
-/// Blanks of a minimal puzzle that a graded one has filled, at most.
+/// Maximum number of blanks of a minimal puzzle that a graded one fills.
 const GRADES: usize = 14;
 
 fn graded(stream: &mut Stream) -> Drawn {
@@ -216,8 +216,8 @@ fn singles(stream: &mut Stream) -> Drawn {
     remove_to(givens, stream, easy_without, easy)
 }
 
-/// Removes digits in random order, each if `may_go`, until `givens` are left; starts over where the order ends first.
-/// `holds` says whether a whole board is allowed.
+/// Removes digits in random order, each if `may_go`, until `givens` are left; starts over if the order ends first.
+/// `holds` returns whether a whole board is allowed.
 fn remove_to(
     givens: usize,
     stream: &mut Stream,
@@ -240,10 +240,10 @@ fn minimal(stream: &mut Stream) -> Drawn {
     Drawn { puzzle, solution, ambiguous: false }
 }
 
-/// How many digits are taken away together at first.
+/// Number of digits that are first removed together.
 const LEAP: usize = 36;
 
-/// Goes through `order` and removes what may go, at most `most` digits.
+/// Removes digits in `order` if `may_go`, at most `most`.
 fn remove(
     solution: &Grid,
     order: &[u8; CELLS],
@@ -251,7 +251,7 @@ fn remove(
     may_go: &impl Fn(&Grid, usize, u8) -> bool,
     holds: &impl Fn(&Grid) -> bool,
 ) -> Grid {
-    // Less removed never harms: if a board without the first digits is allowed, so was every step towards it.
+    // Fewer removals are always allowed: if a board without the first digits is allowed, so was every step towards it.
     let mut leap = LEAP.min(most);
     let mut puzzle = *solution;
     while leap > 0 {
@@ -277,7 +277,8 @@ fn remove(
     puzzle
 }
 
-/// The published blind part: one cyclic grid, shuffled; 17 to 80 givens, each number as likely.
+/// The part of the published data with blind removal: one cyclic grid, shuffled; 17 to 80 givens, uniformly
+/// distributed.
 fn cyclic(stream: &mut Stream) -> Drawn {
     let mut pattern = [0; CELLS];
     for (cell, digit) in pattern.iter_mut().enumerate() {
@@ -294,7 +295,7 @@ fn cyclic(stream: &mut Stream) -> Drawn {
     Drawn { puzzle, solution, ambiguous: !is_unique(&puzzle) }
 }
 
-/// A complete grid: three boxes at random, the rest by search with random choices.
+/// A complete grid: three random boxes, the rest by search with random choices.
 fn random_grid(stream: &mut Stream) -> Grid {
     let mut grid = [0; CELLS];
     for corner in [0, 30, 60] {

@@ -1,25 +1,25 @@
-//! How right a predicted board is.
+//! Scores of predicted boards.
 //!
-//! | number | means |
+//! | metric | meaning |
 //! | --- | --- |
-//! | solved | all 81 cells are those of the stored solution |
-//! | valid | every unit holds every digit once and all givens are kept: a solution, if not the stored one |
-//! | cell accuracy | share of the 81 cells that are right |
-//! | blank accuracy | share of the blanks that are right |
+//! | solved | all 81 cells equal the stored solution |
+//! | valid | every unit holds every digit once and all givens are kept: a solution, possibly not the stored one |
+//! | cell accuracy | fraction of the 81 cells that are correct |
+//! | blank accuracy | fraction of the blanks that are correct |
 
 use super::solver::is_complete;
 use super::{BLANK, Grid};
 
-/// One board.
+/// The score of one board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Exactly the stored solution.
+    /// Equal to the stored solution.
     pub solved: bool,
-    /// Some solution.
+    /// A valid solution.
     pub valid: bool,
-    /// Cells that are right, of 81.
+    /// Correct cells, of 81.
     pub right_cells: usize,
-    /// Blanks that are right.
+    /// Correct blanks.
     pub right_blanks: usize,
     /// Blanks.
     pub blanks: usize,
@@ -31,7 +31,7 @@ pub fn completes(puzzle: &Grid, predicted: &Grid) -> bool {
     kept && is_complete(predicted)
 }
 
-/// Judges a prediction.
+/// Scores a prediction.
 pub fn score(puzzle: &Grid, solution: &Grid, predicted: &Grid) -> Score {
     let cells = || puzzle.iter().zip(solution.iter().zip(predicted));
     let right_cells = cells().filter(|(_, (s, p))| s == p).count();
@@ -44,18 +44,18 @@ pub fn score(puzzle: &Grid, solution: &Grid, predicted: &Grid) -> Score {
     }
 }
 
-/// Many boards.
+/// The scores of many boards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Boards judged.
+    /// Boards scored.
     pub boards: usize,
     /// Boards solved.
     pub solved: usize,
     /// Boards validly completed.
     pub valid: usize,
-    /// Cells that are right.
+    /// Correct cells.
     pub right_cells: usize,
-    /// Blanks that are right.
+    /// Correct blanks.
     pub right_blanks: usize,
     /// Blanks.
     pub blanks: usize,
@@ -72,7 +72,7 @@ impl Summary {
         self.blanks += score.blanks;
     }
 
-    /// Adds what another worker has counted.
+    /// Adds the counts of another worker.
     pub fn merge(&mut self, other: &Self) {
         self.boards += other.boards;
         self.solved += other.solved;
@@ -82,22 +82,22 @@ impl Summary {
         self.blanks += other.blanks;
     }
 
-    /// Part of the boards that is solved, 0 to 1; NaN without boards.
+    /// Fraction of boards solved, 0 to 1; NaN without boards.
     pub fn solved_rate(&self) -> f64 {
         self.solved as f64 / self.boards as f64
     }
 
-    /// Part of the boards that is validly completed, 0 to 1; NaN without boards.
+    /// Fraction of boards validly completed, 0 to 1; NaN without boards.
     pub fn valid_rate(&self) -> f64 {
         self.valid as f64 / self.boards as f64
     }
 
-    /// Part of the cells that is right, 0 to 1; NaN without boards.
+    /// Fraction of correct cells, 0 to 1; NaN without boards.
     pub fn cell_accuracy(&self) -> f64 {
         self.right_cells as f64 / (super::CELLS * self.boards) as f64
     }
 
-    /// Part of all blanks that is right, 0 to 1; NaN without blanks.
+    /// Fraction of correct blanks, 0 to 1; NaN without blanks.
     pub fn blank_accuracy(&self) -> f64 {
         self.right_blanks as f64 / self.blanks as f64
     }

@@ -1,4 +1,4 @@
-//! Sudoku: 27 agents, one for every row, column and box, and 81 cells that three of them must agree on.
+//! Sudoku: 27 agents, one for every row, column and box; three agents agree on each of the 81 cells.
 //!
 //! A board is 81 bytes in reading order: 0 for a blank, else the digit. Cell `9·row + column` belongs to three units:
 //!
@@ -8,14 +8,14 @@
 //! | column | `9 + column` | `row` |
 //! | box | `18 + 3·(row / 3) + column / 3` | `3·(row % 3) + column % 3` |
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! | --- | --- |
 //! | [`solver`] | exact search: no solution, one, or more |
-//! | [`generate`] | puzzles of six kinds, the same for the same seed |
-//! | [`data`], [`csv`], [`text`] | sets of puzzles; files of puzzles, one a line; a board as people type it |
-//! | [`views`] | what each agent sees, and 27 agents' cells as one board |
+//! | [`generate`] | puzzles of six kinds, deterministic in the seed |
+//! | [`data`], [`csv`], [`text`] | sets of puzzles; files of puzzles, one per line; typed boards |
+//! | [`views`] | what each agent sees, and the reassembly of 27 agents' cells into one board |
 //! | [`task`] | the model: views, networks, targets, answers |
-//! | [`rounds`] | committing to the surest cells and starting over |
+//! | [`rounds`] | committing to the most certain cells and starting over |
 //! | [`metrics`] | solved, valid, accuracies |
 //! | [`source`] | where the puzzles of an experiment come from |
 //! | [`augment`] | symmetries, digit relabelling, permutations of bands and stacks |
@@ -38,7 +38,7 @@ pub mod views;
 pub const CELLS: usize = 81;
 /// A cell without a digit.
 pub const BLANK: u8 = 0;
-/// Tokens a cell can be predicted as; 0 is never right.
+/// Number of tokens a cell can be predicted as; 0 is never correct.
 pub const CLASSES: usize = 10;
 /// Rows, columns and boxes; one agent each.
 pub const UNITS: usize = 27;

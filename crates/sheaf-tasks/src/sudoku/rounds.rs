@@ -1,8 +1,8 @@
-//! Several rounds of negotiation: the agents read the board, commit themselves to what they are surest of, start over.
+//! Several rounds of solving: the agents predict the board, commit to the most certain cells, and start over.
 //!
-//! After a round, of the blanks that are left, the part that makes them last for all rounds becomes givens, those first
-//! whose digit is the most probable. A board is done as soon as every unit is complete, which each agent sees in its own
-//! nine cells. No digit is taken back, and nothing but the agents' own reading says which digit goes where.
+//! After a round, an equal share of the remaining blanks becomes givens, most probable digits first, so that the blanks
+//! last for all rounds. A board is done as soon as every unit is complete, which each agent sees in its own nine cells.
+//! No digit is retracted, and the digits come from the agents' predictions alone.
 
 use sheaf_admm::{Real, Result};
 use sheaf_learn::model::evaluate::Solved;
@@ -11,12 +11,12 @@ use super::metrics::completes;
 use super::views::{argmax, reassemble};
 use super::{BLANK, CELLS, CLASSES, Grid};
 
-/// What the agents say of a board. Two readings are equal when they show the same digits.
+/// The agents' prediction of a board. Two readings are equal if they have the same digits.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The most probable digits.
     pub predicted: Grid,
-    /// How probable they are, 0 to 1.
+    /// Their probabilities, 0 to 1.
     pub sure: [f64; CELLS],
 }
 
@@ -31,14 +31,14 @@ impl PartialEq for Reading {
 pub struct Answer {
     /// The predicted board.
     pub predicted: Grid,
-    /// Iterations of all rounds.
+    /// Total iterations of all rounds.
     pub iterations: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
-/// Answers to `puzzles` in at most `rounds` rounds: `solve` runs one round of the boards that are not complete yet. It is
-/// given the boards and what to tell of its progress.
+/// Answers to `puzzles` in at most `rounds` rounds. `solve` runs one round of the boards that are not complete yet,
+/// given the boards and a progress callback.
 pub fn in_rounds(
     puzzles: &[Grid],
     rounds: usize,
@@ -53,7 +53,8 @@ pub fn in_rounds(
             break;
         }
         let asked: Vec<Grid> = open.iter().map(|&i| boards[i]).collect();
-        // A board counts as done when no round follows: in the last round at once, before it when it is complete.
+        // A board is reported as done when no round follows: in the last round at once, before it when the board is
+        // complete.
         let during: &(dyn Fn(usize) + Sync) = if left == 0 { progress } else { &|_| {} };
         let solved = solve(&asked, during)?;
         let (mut solved, before) = (solved.iter(), open.len());
@@ -92,12 +93,12 @@ impl Reading {
         Self { predicted, sure }
     }
 
-    /// Whether it keeps the givens of a board and completes every unit.
+    /// Whether the prediction keeps the givens of a board and completes every unit.
     pub fn completes(&self, board: &Grid) -> bool {
         completes(board, &self.predicted)
     }
 
-    /// Turns the surest blanks of a board into givens, so many that the others last for `rounds_left` rounds more.
+    /// Turns the most certain blanks of a board into givens and leaves equal shares for `rounds_left` further rounds.
     pub fn commit(&self, board: &mut Grid, rounds_left: usize) {
         let mut blanks: Vec<usize> = (0..CELLS).filter(|&cell| board[cell] == BLANK).collect();
         blanks.sort_by(|&a, &b| self.sure[b].total_cmp(&self.sure[a]));
@@ -145,7 +146,7 @@ mod tests {
         let mut board = drawn.puzzle;
         reading.commit(&mut board, 4);
         let filled: Vec<usize> = blanks.iter().copied().filter(|&cell| board[cell] != BLANK).collect();
-        // A fifth of the blanks: the last ones, which are the surest here.
+        // A fifth of the blanks: the last ones, which are the most certain here.
         assert_eq!(filled, blanks[blanks.len() - blanks.len().div_ceil(5)..]);
         assert!((0..CELLS).all(|c| board[c] == BLANK || board[c] == drawn.solution[c]));
         for rounds_left in (0..4).rev() {

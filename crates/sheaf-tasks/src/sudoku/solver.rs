@@ -1,23 +1,23 @@
 //! Exact search: a board has no completion, one, or more.
 //!
-//! Every unit keeps the set of digits it still lacks, so the candidates of a cell are the intersection of three sets.
-//! Cells with one candidate are filled first, then digits with one place in a unit; where both are exhausted the search
-//! branches on a cell with fewest candidates. A puzzle made for people takes one to three microseconds.
+//! Every unit keeps the set of its missing digits, so the candidates of a cell are the intersection of three sets.
+//! Cells with one candidate are filled first, then digits with one place in a unit; when both are exhausted the search
+//! branches on a cell with the fewest candidates. A typical puzzle takes one to three microseconds.
 
 use super::{CELLS, Grid, UNIT_CELLS, units};
 
-/// How many ways there are to complete a board.
+/// The number of completions of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// None.
+    /// No completion.
     Contradictory,
-    /// One, this.
+    /// One completion.
     Unique(Grid),
-    /// More; here are two of them.
+    /// Several completions, with two of them.
     Ambiguous(Grid, Grid),
 }
 
-/// Completes a board and says whether it could be completed otherwise.
+/// Completes a board and determines whether the completion is unique.
 ///
 /// ```
 /// use sheaf_tasks::sudoku::solver::{Verdict, solve};
@@ -40,17 +40,17 @@ pub fn is_unique(puzzle: &Grid) -> bool {
     matches!(solve(puzzle), Verdict::Unique(_))
 }
 
-/// Some completion, where `choose` picks among the candidates of every cell the search branches on: given the number
-/// of candidates, it says which to try first.
+/// Finds a completion. At every cell the search branches on, `choose` receives the number of candidates and returns
+/// which to try first.
 pub fn complete(puzzle: &Grid, mut choose: impl FnMut(u32) -> u32) -> Option<Grid> {
     let mut found = Found::default();
     search(State::new(puzzle)?, &mut found, 1, &mut choose);
     (found.count > 0).then_some(found.grids[0])
 }
 
-/// Whether the board, which has `digit` at `cell` in its only completion, can be completed with another digit there.
+/// Whether a board with the unique completion `digit` at `cell` can be completed with another digit there.
 ///
-/// If not, the digit may be taken away and the board remains unique.
+/// If not, the digit can be removed and the board remains unique.
 pub fn has_other(puzzle: &Grid, cell: usize, digit: u8) -> bool {
     let mut without = *puzzle;
     without[cell] = 0;
@@ -61,18 +61,18 @@ pub fn has_other(puzzle: &Grid, cell: usize, digit: u8) -> bool {
     found.count > 0
 }
 
-/// Which singles a board falls to.
+/// The technique that completes a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ease {
-    /// Cells with one candidate are enough.
+    /// Cells with one candidate are sufficient.
     NakedSingles,
     /// Digits with one place in a unit are needed too.
     HiddenSingles,
-    /// Neither is enough.
+    /// Neither is sufficient.
     Search,
 }
 
-/// What a person would need to complete the board; [`Ease::Search`] also where it has no completion.
+/// The technique needed to complete the board; also [`Ease::Search`] if it has no completion.
 pub fn ease(puzzle: &Grid) -> Ease {
     let Some(mut state) = State::new(puzzle) else { return Ease::Search };
     if state.naked_singles() && state.left == 0 {
@@ -91,7 +91,7 @@ pub fn ease(puzzle: &Grid) -> Ease {
     }
 }
 
-/// Cells whose digit another cell of one of their units has too; blanks never conflict.
+/// Cells whose digit repeats in one of their units; blanks never conflict.
 pub fn conflicts(grid: &Grid) -> [bool; CELLS] {
     let mut wrong = [false; CELLS];
     for unit in &UNIT_CELLS {
@@ -145,15 +145,15 @@ impl Default for Found {
 #[derive(Clone, Copy)]
 struct State {
     grid: Grid,
-    missing: [u16; 27], // digits each unit lacks
+    missing: [u16; 27], // missing digits of each unit
     blanks: [u8; CELLS],
-    left: usize, // how many of `blanks` count
-    /// One cell may be told not to hold some digits.
+    left: usize, // number of valid entries of `blanks`
+    /// A cell and the digits that it must not hold.
     barred: (u8, u16),
 }
 
 impl State {
-    /// `None` when two givens conflict or a byte is not a digit.
+    /// `None` if two givens conflict or a byte is not a digit.
     fn new(puzzle: &Grid) -> Option<Self> {
         let mut state =
             Self { grid: *puzzle, missing: [ALL; 27], blanks: [0; CELLS], left: 0, barred: (0, 0) };
@@ -195,7 +195,7 @@ impl State {
         self.mark(cell, bit);
     }
 
-    /// Fills cells with one candidate until there is none; false at a contradiction.
+    /// Fills cells with one candidate until there is none; returns false at a contradiction.
     fn naked_singles(&mut self) -> bool {
         loop {
             let before = self.left;
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Fills digits with one place in a unit, each unit once: whether any was found, `None` at a contradiction.
+    /// Fills digits with one place in a unit, each unit once; returns whether any was found, `None` at a contradiction.
     fn hidden_singles(&mut self) -> Option<bool> {
         let mut any = false;
         for (unit, cells) in UNIT_CELLS.iter().enumerate() {
@@ -259,7 +259,7 @@ impl State {
         Some(any)
     }
 
-    /// The blank with fewest candidates, which takes its leave from the list.
+    /// Removes the blank with the fewest candidates from the list and returns it.
     fn take_tightest(&mut self) -> (usize, u16) {
         let mut best = (0, u32::MAX, 0);
         for i in 0..self.left {

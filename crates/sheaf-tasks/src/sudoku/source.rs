@@ -16,26 +16,27 @@ use crate::maze::symmetry::Symmetry;
 pub struct SudokuData {
     /// `generate`, or the path of a CSV file; see [`csv`].
     pub source: String,
-    /// What generated puzzles are like.
+    /// The kind of generated puzzles.
     pub kind: Kind,
-    /// Training puzzles, before symmetries. Of a file, the first so many; 0 for all but the test puzzles.
+    /// Training puzzles, before symmetries. For a file, the number taken from the start; 0 for all but the test
+    /// puzzles.
     pub count: usize,
-    /// Generated puzzles trained on besides those of a file.
+    /// Generated training puzzles in addition to those of a file.
     pub generated: usize,
-    /// Test puzzles. Of a file, the last so many.
+    /// Test puzzles. For a file, the number taken from the end.
     pub test_count: usize,
-    /// Seed of generated puzzles. Its own number, so that runs with other seeds see the same puzzles.
+    /// Seed of generated puzzles. Separate from the run's seed, so that runs with other seeds see the same puzzles.
     pub seed: u64,
     /// Whether a batch holds all eight symmetries of each of its puzzles.
     pub symmetries: bool,
-    /// Whether digits are renamed, otherwise for every variant and every time.
+    /// Whether digits are relabelled, drawn anew for every variant and every use.
     pub relabel: bool,
-    /// Whether bands, stacks, the lines within them, and rows with columns are permuted, otherwise for every variant
-    /// and every time.
+    /// Whether bands, stacks, the lines within them, and rows with columns are permuted, drawn anew for every variant
+    /// and every use.
     pub permute: bool,
-    /// Whether training leaves out puzzles with more than one solution.
+    /// Whether training omits puzzles with more than one solution.
     pub unique_only: bool,
-    /// Whether malformed lines of a file are passed over.
+    /// Whether malformed lines of a file are skipped.
     pub skip_bad: bool,
 }
 
@@ -58,7 +59,7 @@ impl Default for SudokuData {
 }
 
 impl SudokuData {
-    /// Draws or reads the puzzles: (train, test).
+    /// Generates or reads the puzzles: (train, test).
     pub fn load(&self) -> Result<(SudokuSet, SudokuSet)> {
         let (train, test) = if self.source == "generate" {
             train_test_split(self.kind, self.seed, self.count + self.generated, self.test_count)

@@ -1,4 +1,4 @@
-//! The Sudoku model as a declaration: 27 units, nine slots each; three agents meet at every cell.
+//! The Sudoku model as a declaration: 27 units with nine slots each; three agents share every cell.
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Sheaf};
@@ -22,10 +22,10 @@ use super::views::{SLOTS, VIEWS, gather};
 use super::{CELLS, CLASSES, Grid, UNITS};
 use crate::maze::symmetry::Symmetry;
 
-/// The weights that ship, in half precision.
+/// The built-in weights, in half precision.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");
 
-/// Deviation of the maps from the identity on their block, at the start.
+/// Initial standard deviation of the maps from the identity on their block.
 const MAP_NOISE: f64 = 0.01;
 
 /// Sudoku.
@@ -74,11 +74,11 @@ impl Default for SudokuConfig {
     }
 }
 
-/// The `[eval]` section: what is looked at during training.
+/// The `[eval]` section: what is evaluated during training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SudokuEval {
-    /// Test puzzles looked at; 0 for all.
+    /// Test puzzles evaluated; 0 for all.
     pub test: usize,
 }
 
@@ -268,12 +268,12 @@ pub fn board(config: &SudokuConfig) -> Result<SudokuBoard> {
     Ok(Board { sheaf, layout: () })
 }
 
-/// Puzzles as the model sees them.
+/// Puzzles as the model takes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Boards<'a> {
     /// Givens.
     pub puzzles: &'a [Grid],
-    /// Their completions; empty where nothing is learned.
+    /// Their completions; empty without training.
     pub solutions: &'a [Grid],
 }
 
@@ -298,7 +298,7 @@ impl Samples for Boards<'_> {
     }
 }
 
-/// Reads a board from the agents' logits.
+/// Converts the agents' logits to a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardReader<'a>(pub &'a [Grid]);
 
@@ -315,12 +315,12 @@ impl Reader for BoardReader<'_> {
     }
 }
 
-/// What became of the puzzles of a set.
+/// The results of a set of puzzles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvalReport {
-    /// Solved, valid, cells, blanks.
+    /// Scores: solved, valid, cells, blanks.
     pub summary: Summary,
-    /// The same of the puzzles with one solution.
+    /// The same for the puzzles with one solution.
     pub unique: Summary,
     /// Iterations of all rounds, summed over boards.
     pub iterations: usize,
@@ -329,18 +329,18 @@ pub struct EvalReport {
 }
 
 impl EvalReport {
-    /// Mean iterations of a board.
+    /// Mean iterations per board.
     pub fn mean_iterations(&self) -> f64 {
         self.iterations as f64 / self.summary.boards.max(1) as f64
     }
 
-    /// Mean rounds of a board.
+    /// Mean rounds per board.
     pub fn mean_rounds(&self) -> f64 {
         self.rounds as f64 / self.summary.boards.max(1) as f64
     }
 }
 
-/// Solves all puzzles of a set, in at most `rounds` rounds each, and judges the answers.
+/// Solves all puzzles of a set, in at most `rounds` rounds each, and scores the answers.
 pub fn evaluate(
     config: &SudokuConfig,
     model: &SudokuModel,

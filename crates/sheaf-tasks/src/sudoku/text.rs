@@ -1,14 +1,14 @@
-//! Boards as people type them.
+//! Typed boards.
 //!
-//! Digits for givens; `.`, `0`, `_`, `*` or `?` for blanks; anything that looks like a frame (`|`, `+`, `-`, `=`, blanks, line
-//! breaks) is passed over. 81 cells must remain.
+//! Digits for givens; `.`, `0`, `_`, `*` or `?` for blanks; frame characters (`|`, `+`, `-`, `=`, spaces, line breaks)
+//! are ignored. 81 cells must remain.
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::solver::{Verdict, conflicts, solve};
 use super::{CELLS, Grid};
 
-/// What a typed board is.
+/// A typed board and its completions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Puzzle {
     /// Givens.
@@ -19,7 +19,7 @@ pub struct Puzzle {
     pub other: Option<Grid>,
 }
 
-/// Reads a board; errors call it `place`.
+/// Parses a board; `place` names it in errors.
 pub fn parse(text: &str, place: &str) -> Result<Grid> {
     let (mut grid, mut count) = ([0; CELLS], 0);
     for c in text.chars() {
@@ -47,7 +47,7 @@ pub fn parse(text: &str, place: &str) -> Result<Grid> {
 
 const HINT: &str = "nine lines of nine cells, or all 81 in one; `.` or 0 for a blank";
 
-/// Completes a board; one that cannot be completed is an error that says why.
+/// Completes a board; if it has no completion, the error gives the reason.
 pub fn check(givens: Grid, place: &str) -> Result<Puzzle> {
     if let Some(cell) = conflicts(&givens).iter().position(|&c| c) {
         let got = format!(
@@ -72,7 +72,7 @@ fn contradictory(place: &str, got: &str) -> Error {
         .hint("look for a given that was copied wrongly")
 }
 
-/// Whether a text can only be meant as a board: digits and blanks, many of them.
+/// Whether a text can only be a board: digits and blanks, many of them.
 pub fn looks_like_board(text: &str) -> bool {
     text.len() > 40 && text.chars().all(|c| c.is_ascii_digit() || ". _*?|".contains(c))
 }

@@ -1,4 +1,4 @@
-//! What each agent sees of a board, and how nine cells of 27 agents become one board again.
+//! The agents' views of a board, and the reassembly of 27 agents' cells into one board.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -10,7 +10,7 @@ use sheaf_admm::Real;
 
 use super::{CELLS, CLASSES, Grid, UNIT_CELLS, UNITS, units};
 
-/// Cells of an agent.
+/// Cells per agent.
 pub const SLOTS: usize = 9;
 /// Views of all agents together.
 pub const VIEWS: usize = UNITS * SLOTS;
@@ -36,7 +36,7 @@ pub fn reassemble<T: Real>(
     }
 }
 
-/// The likeliest class of every cell; the first of equal ones.
+/// The most probable class of every cell; ties go to the first.
 pub fn argmax<T: Real>(board: &[T]) -> Grid {
     let mut grid = [0; CELLS];
     for (out, logits) in grid.iter_mut().zip(board.chunks_exact(CLASSES)) {

@@ -1,4 +1,4 @@
-//! Small models of every task, made from the keys that an experiment file has.
+//! Small models of every task, built from experiment keys.
 #![allow(dead_code)]
 
 use sheaf_admm::Real;
@@ -17,7 +17,7 @@ use sheaf_tasks::sudoku::generate::Kind;
 use sheaf_tasks::sudoku::task::{BoardReader, Sudoku};
 use sheaf_testkit::GradientCheck;
 
-/// A task with a small model and a few samples to try it on.
+/// A task with a small model and a few samples for tests.
 pub trait Small: Task {
     /// Keys that make the model small.
     const KEYS: &'static [&'static str];
@@ -29,7 +29,7 @@ pub trait Small: Task {
     /// Samples `from..` of a set.
     fn part(set: &Self::Set, from: usize, count: usize) -> Self::Set;
 
-    /// What the agents of the small model answer, as bytes.
+    /// The answers of the small model's agents, as bytes.
     fn answers(
         case: &Case<Self>,
         params: &[f32],
@@ -69,7 +69,7 @@ impl Small for Maze {
     }
 }
 
-/// Pictures of two classes: a bright bar across the upper or the lower half, with some noise; much is black.
+/// Pictures of two classes: a bright bar across the upper or the lower half, with some noise; mostly black.
 pub fn bars(count: usize, size: usize, seed: u64) -> ImageSet {
     let stream = &mut Stream::new(seed, "pictures of a test", 0, 0);
     let (mut images, mut labels) = (Vec::new(), Vec::new());
@@ -154,7 +154,7 @@ impl Small for Sudoku {
     }
 }
 
-/// The experiment that these keys make of the published one.
+/// The published experiment with these keys changed.
 pub fn experiment<K: Task>(keys: &[&str]) -> Experiment<K> {
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
     strict::parse("a test", "", &keys).unwrap()
@@ -182,7 +182,7 @@ impl<K: Small> Case<K> {
         Self { experiment, model, board, set }
     }
 
-    /// Starting values with noise on all of them, so that nothing is zero.
+    /// Initial values with noise on all of them, so that nothing is zero.
     pub fn noisy(&self, seed: u64) -> Vec<f64> {
         let stream = &mut Stream::new(seed, "noise of a test", 0, 0);
         let mut params: Vec<f64> = self.model.init(5);
@@ -225,14 +225,14 @@ impl<K: Small> Case<K> {
         batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad).unwrap()
     }
 
-    /// Loss and gradient, with memory of its own.
+    /// Loss and gradient, with fresh buffers.
     pub fn gradient(&self, params: &[f64], horizon: Horizon) -> (f64, Vec<f64>) {
         let mut grad = vec![f64::NAN; params.len()];
         let loss = self.run(&mut Batch::default(), params, horizon, &mut grad).loss;
         (loss, grad)
     }
 
-    /// Parameters that are constants by choice: a penalty that is not learned, maps that are the identity.
+    /// Parameters that are constant by choice: a penalty that is not learned, maps that are the identity.
     pub fn constants(&self) -> Vec<std::ops::Range<usize>> {
         let section = K::section(&self.experiment.model);
         let constant = |name: &str| {
@@ -243,8 +243,8 @@ impl<K: Small> Case<K> {
         entries.filter(|e| constant(&e.name)).map(|e| e.range.clone()).collect()
     }
 
-    /// Compares the gradient at `params` with differences; constants have none. With `tensors` one tensor at a time
-    /// as well, so that small ones count; where the gradient of one is zero, its differences must be rounding.
+    /// Compares the gradient at `params` with finite differences; constants have none. With `tensors`, also one tensor
+    /// at a time, so that small ones count; if the gradient of one is zero, its differences must be rounding errors.
     pub fn check_gradient(
         &self,
         name: &str,
@@ -273,7 +273,7 @@ impl<K: Small> Case<K> {
                 at[entry.range.clone()].copy_from_slice(v);
                 loss(&at)
             };
-            // Longer steps where the loss moves less, so that rounding does not drown the difference.
+            // Longer steps where the loss changes less, so that rounding does not dominate the difference.
             let step = check.step * (norm(&grad) / norm(own).max(1e-300)).clamp(1.0, 100.0);
             let one = GradientCheck { directions: 1, step, ..check.clone() };
             let name = format!("{name}: {}", entry.name);

@@ -12,7 +12,7 @@ const THIN: usize = 1;
 const THICK: usize = 4;
 /// Pixels along the side of one dot of a digit.
 const DOT: usize = 4;
-/// How much wider a dot of a given is.
+/// How much wider a dot is in a given.
 const BOLD: usize = 2;
 const BAR: usize = 8;
 
@@ -45,7 +45,7 @@ pub fn draw(givens: &Grid, board: &Grid, progress: Option<f32>) -> Canvas {
         canvas.fill(0, line * CELL, side, THICK, index::WALL);
     }
     for (cell, mark) in marks(givens, board).into_iter().enumerate() {
-        // A digit beyond 9 is no digit, and is drawn as none.
+        // A value above 9 is not a digit and is not drawn.
         let Some(dots) = board[cell].checked_sub(BLANK + 1).and_then(|d| DIGITS.get(usize::from(d))) else {
             continue;
         };

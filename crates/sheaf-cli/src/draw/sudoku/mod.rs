@@ -1,11 +1,11 @@
-//! Pictures of Sudoku boards: givens bold, digits the agents found blue, violated cells red.
+//! Pictures of Sudoku boards: givens bold, the agents' digits blue, violated cells red.
 //!
 //! | renderer | gives |
 //! | --- | --- |
 //! | [`terminal`] | boards side by side as text, with or without colours |
 //! | [`canvas`] | a picture of palette colours, for PNG and GIF |
-//! | [`svg`] | vectors, moving if there are several boards |
-//! | [`write()`] | a file of the kind its name says |
+//! | [`svg`] | vectors, animated if there are several boards |
+//! | [`write()`] | a file whose format its extension selects |
 
 pub mod canvas;
 pub mod svg;
@@ -30,9 +30,9 @@ pub enum Mark {
     Blank,
     /// A given.
     Given,
-    /// A digit that contradicts nothing.
+    /// A digit without a conflict.
     Found,
-    /// A digit that another cell of a unit has too, or that is not the given one.
+    /// A digit that repeats in a unit or differs from the given.
     Violated,
 }
 
@@ -47,7 +47,7 @@ pub fn marks(givens: &Grid, board: &Grid) -> [Mark; CELLS] {
     })
 }
 
-/// Writes boards to a `.png` (the last), `.gif` or `.svg` (all of them) file, beside its place first.
+/// Writes boards to a `.png` (the last), `.gif` or `.svg` (all of them) file, through a temporary file.
 pub fn write(path: &Path, givens: &Grid, boards: &[Grid]) -> Result<()> {
     let Some(last) = boards.last() else {
         return Err(Error::new(ErrorKind::Shape, "picture", "one or more boards", "none"));

@@ -35,7 +35,7 @@ pub fn render(givens: &Grid, boards: &[Grid], seconds: f32) -> String {
     svg
 }
 
-/// Shows what it stands in from one part of the animation to another.
+/// Makes the enclosing element visible from one fraction of the animation to another.
 fn shown_between(svg: &mut String, from: f32, to: f32, seconds: f32) {
     let (times, values) = match (from > 0.0, to < 1.0) {
         (false, _) => (format!("0;{to}"), "1;0"),

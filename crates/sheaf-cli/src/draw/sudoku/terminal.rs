@@ -7,7 +7,7 @@
 //! ------+-------+------
 //! ```
 //!
-//! Where there are colours, givens are bold and violated digits red; without, a violated digit is followed by `!`.
+//! With colours, givens are bold and violated digits red; without, a violated digit is followed by `!`.
 
 use std::io::IsTerminal;
 
@@ -21,7 +21,7 @@ pub const WIDTH: usize = 22;
 pub const HEIGHT: usize = 12;
 const GAP: &str = "   ";
 
-/// Whether standard output is a terminal that may be coloured.
+/// Whether standard output is a terminal that supports colours.
 pub fn coloured() -> bool {
     let variable = |name| std::env::var(name).unwrap_or_default();
     std::io::stdout().is_terminal() && variable("TERM") != "dumb" && variable("NO_COLOR").is_empty()

@@ -1,4 +1,4 @@
-//! `sheaf data maze`: sets of mazes with their paths, or the whole published suite of them.
+//! `sheaf data maze`: sets of mazes with their paths, or the whole published suite.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub struct DataArgs {
     pub out: PathBuf,
 }
 
-/// Default of the fewest steps of a path: one less than the longer side, as in the published sets.
+/// Default minimum path length: one less than the longer side, as in the published sets.
 pub fn default_min_path(height: usize, width: usize) -> usize {
     height.max(width).saturating_sub(1)
 }
@@ -100,7 +100,7 @@ fn one(shape: &MazeShape, wanted: usize, seed: u64, exclude: Option<&Path>, out:
     Ok(report)
 }
 
-/// Every published set as a file of its own.
+/// Writes every published set to a file of its own.
 fn all(seed: u64, folder: &Path) -> Result<Report> {
     std::fs::create_dir_all(folder).map_err(|e| io_error(folder, "to create the folder", &e))?;
     let sets = suite::evaluation_sets()?;

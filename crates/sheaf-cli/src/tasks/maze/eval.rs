@@ -1,4 +1,4 @@
-//! Weights against a file of mazes: how many they solve.
+//! Evaluates weights on a file of mazes.
 
 use clap::Args;
 use sheaf_admm::Result;
@@ -45,7 +45,7 @@ pub(super) fn evaluate(weights: &MazeWeights, request: &EvalRequest, report: &mu
     Ok(())
 }
 
-/// When mazes were solved for the first time, of those that ever were.
+/// The first iteration at which mazes were solved, over those that were solved at all.
 fn first_solves(report: &mut Report, mazes: usize, mut firsts: Vec<usize>) {
     firsts.sort_unstable();
     let ever = firsts.len();

@@ -1,4 +1,4 @@
-//! Mazes, as the commands see them.
+//! Mazes, as the commands use them.
 
 pub mod data;
 mod eval;

@@ -1,4 +1,4 @@
-//! `sheaf solve maze`: a maze typed, painted or drawn at random, solved by agents that each see 3 × 3 pixels of it.
+//! `sheaf solve maze`: solves a typed, painted or generated maze with agents that each see 3 × 3 pixels of it.
 
 use std::path::PathBuf;
 
@@ -85,7 +85,7 @@ impl Arguments for SolveArgs {
 }
 
 impl Job for Solve {
-    /// Reads or draws the maze, solves it, draws the path.
+    /// Reads or generates the maze, solves it, and draws the path.
     fn run(&self) -> Result<Ending> {
         let weights: MazeWeights = self.plan.load()?;
         let (title, maze) = self.maze()?;
@@ -114,7 +114,7 @@ impl Job for Solve {
 }
 
 impl Solve {
-    /// The maze and what to call it.
+    /// The maze and its name in the report.
     fn maze(&self) -> Result<(String, MazeInput)> {
         match &self.from {
             From::Fresh { shape, seed } => {
@@ -132,12 +132,13 @@ impl Solve {
     }
 }
 
-/// Most iterations of a maze that does not settle: news travels a few pixels per iteration, so large mazes need more.
+/// Iteration limit for a maze that does not settle: information travels a few pixels per iteration, so large mazes need
+/// more.
 fn limit(trained: usize, maze: &MazeInput) -> usize {
     trained.max(trained * maze.height.max(maze.width) / TRAINED_SIZE / 2)
 }
 
-/// A picture or text.
+/// Reads a picture or text.
 fn read(bytes: &[u8], place: &str) -> Result<MazeInput> {
     if bytes.starts_with(b"\x89PNG") {
         let picture = png::decode(bytes, place)?;

@@ -1,4 +1,4 @@
-//! How a maze was solved: frames to look at and a report to read.
+//! How a maze was solved: frames and a report.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::draw::{Frame, Scene, agents_to_pixels, export};
 use crate::report::{Report, count, rounded};
 use crate::tasks::watch::{Plan, Solve, play, terminal};
 
-/// Bytes of frames kept; of a long solve of a large maze only every n-th is.
+/// Limit on the bytes of stored frames; beyond it, a long solve of a large maze keeps only every n-th frame.
 const FILM_BYTES: usize = 1 << 28;
 
 /// Frames of a solve.
@@ -48,7 +48,7 @@ impl<'a> Film<'a> {
         Self { maze, grid, frames: Vec::new(), every, heat: heat.then(|| vec![0.0; grid.pixels()]) }
     }
 
-    /// Keeps what one iteration looks like, where it is decoded.
+    /// Stores the frame of one iteration, if it was decoded.
     pub(super) fn record(&mut self, moment: &Moment<'_>) {
         if let Some(heat) = &mut self.heat {
             agents_to_pixels(self.grid, moment.primal, heat);
@@ -58,7 +58,7 @@ impl<'a> Film<'a> {
         }
     }
 
-    /// Keeps the last iteration, unless it is there.
+    /// Stores the last iteration, unless it is already stored.
     pub(super) fn finish(&mut self, watched: &Watched<Vec<u8>>) {
         if self.frames.last().is_none_or(|f| f.iteration != watched.iterations) {
             self.keep(watched.iterations, &watched.outputs);
@@ -75,14 +75,14 @@ impl<'a> Film<'a> {
         self.frames.push(Picture { iteration, probability, predicted, heat: self.heat.clone() });
     }
 
-    /// Writes a file of the kind its name says.
+    /// Writes a file whose format its extension selects.
     pub(super) fn write(&self, path: &Path, plan: &Plan) -> Result<()> {
         let first = plan.first_frame(self.frames.len());
         let frames: Vec<Frame<'_>> = self.frames[first..].iter().map(Picture::frame).collect();
         export::write(path, &self.scene(Some(&self.maze.label))?, &frames)
     }
 
-    /// Shows the frames one over the other.
+    /// Shows the frames in place, one after the other.
     pub(super) fn play(&self) -> Result<()> {
         let (style, scene) = (Style::detect(self.maze.width), self.scene(None)?);
         let lines = style.lines(self.maze.height) + 1;
@@ -98,7 +98,7 @@ impl<'a> Film<'a> {
     }
 }
 
-/// What there is to tell.
+/// The data of the report.
 pub(super) struct Story<'a> {
     pub title: String,
     pub maze: &'a MazeInput,

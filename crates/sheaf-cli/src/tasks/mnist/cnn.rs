@@ -1,4 +1,4 @@
-//! The convolutional network, as the commands see it.
+//! The convolutional network, as the commands use it.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::tasks::{
 #[derive(Debug)]
 pub struct MnistCnn;
 
-/// The experiment `text` with keys changed, checked.
+/// The experiment `text` with overridden keys, checked.
 fn experiment(place: &str, text: &str, overrides: &[String]) -> Result<CnnExperiment> {
     let experiment: CnnExperiment = strict::parse(place, text, overrides)?;
     experiment.check()?;
@@ -82,7 +82,7 @@ impl Task for MnistCnn {
         Err(no_agents("--task"))
     }
 
-    /// The network at work; it has no agents and no iterations.
+    /// Measures the network, which has no agents and no iterations.
     fn workload(&self, kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
         if let BenchKind::Laplacian | BenchKind::Forward | BenchKind::Reverse = kind {
             return Err(
@@ -114,7 +114,7 @@ impl Task for MnistCnn {
     }
 }
 
-/// What is asked of the network though only agents have it.
+/// The error for requests that apply only to agents.
 fn no_agents(place: &str) -> Error {
     Error::new(ErrorKind::Unsupported, place, "a model of agents", "mnist-cnn, a convolutional network")
 }

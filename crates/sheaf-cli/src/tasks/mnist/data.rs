@@ -56,7 +56,7 @@ impl Arguments for DataArgs {
     }
 }
 
-/// Brings the files.
+/// Fetches or copies the files.
 fn bring(out: &Path, from: Option<&Path>, mirrors: &[String]) -> Result<Report> {
     let mut report = Report::new();
     report.value("task", "mnist");

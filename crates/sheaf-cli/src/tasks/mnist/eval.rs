@@ -1,4 +1,4 @@
-//! Weights against a set of pictures: how many they tell right, as they are or shifted.
+//! Evaluates weights on a set of pictures, unchanged or shifted.
 
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ impl EvalOptions for Options {
 }
 
 impl Options {
-    /// What is done to the pictures, one evaluation each.
+    /// The shifts to evaluate under, one evaluation each.
     fn all_shifts(&self) -> Result<Vec<Shift>> {
         match self.shifts {
             Some(ShiftSet::Published) => Ok(Shift::published().to_vec()),
@@ -79,17 +79,17 @@ impl Options {
     }
 }
 
-/// One shift and what it did.
+/// One shift and its result.
 struct Row {
     shift: Shift,
     told: EvalReport,
     seconds: f64,
 }
 
-/// All shifts.
+/// The results of all shifts.
 pub(super) struct Rows(Vec<Row>);
 
-/// Evaluates under every shift; the report gets what is evaluated.
+/// Evaluates under every shift and adds a description of the evaluation to the report.
 pub(super) fn evaluate(
     classifier: &mut impl Classifier,
     request: &EvalRequest,
@@ -132,7 +132,7 @@ impl Rows {
 }
 
 impl Row {
-    /// Accuracy, and how much it differs from draw to draw.
+    /// Accuracy and its spread between draws.
     fn text(&self) -> String {
         let (told, n) = (&self.told, self.told.images);
         match told.correct[..] {
@@ -167,7 +167,7 @@ fn one(report: &mut Report, row: &Row) {
     }
 }
 
-/// A table, and the undisturbed row's accuracy for all.
+/// A table, with the accuracy of the undisturbed row as the overall accuracy.
 fn several(report: &mut Report, rows: &[Row]) {
     for (i, row) in rows.iter().enumerate() {
         let rate = (row.told.images * row.told.correct.len()) as f64 / row.seconds.max(1e-9);

@@ -1,4 +1,4 @@
-//! Pictures of digits and other classes, as the commands see them: the agents, and the network they are compared with.
+//! Pictures of digits and other classes, as the commands use them: the agents, and the network they are compared with.
 
 pub mod cnn;
 pub mod data;
@@ -21,7 +21,7 @@ use sheaf_tasks::mnist::task::{self, Mnist, MnistConfig, MnistExperiment, MnistM
 use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
 use crate::report::Report;
 
-/// Pictures as they are, to measure by.
+/// Unshifted pictures for benchmarks.
 const PLAIN: EvalOptions = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
 
 impl Learned for Mnist {
@@ -90,8 +90,8 @@ impl Learned for Mnist {
     }
 }
 
-/// Pictures of as many classes as the model knows, drawn by a pen, which leaves about as many patches black as MNIST
-/// does; blank views are what the speed depends on.
+/// Pictures of as many classes as the model has, drawn by a pen. They leave about as many patches black as MNIST does;
+/// the speed depends on the number of blank views.
 fn pictures(count: usize, size: usize, classes: usize) -> Result<ImageSet> {
     let mut set = pen::digits(count, size, BENCH_SEED)?;
     set.classes = set.classes.min(classes);
@@ -99,7 +99,7 @@ fn pictures(count: usize, size: usize, classes: usize) -> Result<ImageSet> {
     Ok(set)
 }
 
-/// Pictures to measure training by.
+/// Pictures for training benchmarks.
 fn bench_data(batch: usize, size: usize, classes: usize) -> Result<Loaded<ImageSet>> {
     let (train, test) = (pictures(4 * batch, size, classes)?, pictures(batch, size, classes)?);
     Ok(Loaded { train, test, more: None })

@@ -1,4 +1,5 @@
-//! `sheaf solve mnist`: a digit painted, drawn or taken from a set, told by agents that each see 3 × 3 pixels of it.
+//! `sheaf solve mnist`: classifies a digit that is painted, drawn or taken from a set, with agents that each see 3 × 3
+//! pixels of it.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ Examples:
 The picture stands on the left. On the right each pixel has the colour of the class its agent votes
 for, the brighter the surer the agent is; in plain text the class itself, a dot where it is unsure.";
 
-/// Where `sheaf data mnist` is usually asked to put the set.
+/// The usual output folder of `sheaf data mnist`.
 const USUAL_DATA: &str = "data/mnist";
 
 /// Tell which digit a picture shows
@@ -59,7 +60,7 @@ pub struct SolveArgs {
     pub watch: WatchArgs,
 }
 
-/// A picture to tell.
+/// A picture to classify.
 #[derive(Debug)]
 struct Solve {
     from: From,
@@ -73,7 +74,7 @@ enum From {
     File { path: PathBuf, as_it_is: bool },
 }
 
-/// A picture and what is known about it.
+/// A picture and its metadata.
 pub(super) struct Picture {
     pub title: String,
     pub image: Vec<u8>, // [height, width]
@@ -107,7 +108,7 @@ impl Arguments for SolveArgs {
 }
 
 impl Job for Solve {
-    /// Reads or draws the picture, lets the agents vote, draws the vote.
+    /// Reads or draws the picture, lets the agents vote, and draws the votes.
     fn run(&self) -> Result<Ending> {
         let weights: MnistWeights = self.plan.load()?;
         let MnistWeights { experiment, .. } = &weights;

@@ -1,4 +1,4 @@
-//! How a picture was told: frames to look at and a report to read.
+//! How a picture was classified: frames and a report.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::draw::votes::{self, Frame, Scene};
 use crate::report::{Report, count, rounded};
 use crate::tasks::watch::{Plan, Solve, play};
 
-/// Classes whose votes are told, the strongest first.
+/// Number of classes whose votes are reported, strongest first.
 const TOLD: usize = 3;
-/// Characters of a curve.
+/// Width of a curve in characters.
 const CURVE: usize = 60;
 
 /// Frames and curves of a solve.
 pub(super) struct Film<'a> {
     scene: Scene<'a>,
     classes: usize,
-    /// Whether all frames are kept, not only the last.
+    /// Whether all frames are stored, not only the last.
     all: bool,
     frames: Vec<Frame>,
     votes: Vec<Vec<f32>>, // [iterations][classes]
@@ -34,7 +34,7 @@ impl<'a> Film<'a> {
         Self { scene, classes, all, frames: Vec::new(), votes: Vec::new() }
     }
 
-    /// Keeps what one iteration says and what it looks like.
+    /// Stores the votes and the frame of one iteration.
     pub(super) fn record(&mut self, moment: &Moment<'_>) {
         let Some(logits) = moment.outputs else { return };
         let mut votes = vec![0.0; self.classes];
@@ -54,7 +54,7 @@ impl<'a> Film<'a> {
         votes::write(path, &self.scene, &self.frames)
     }
 
-    /// Shows the frames one over the other.
+    /// Shows the frames in place, one after the other.
     pub(super) fn play(&self) -> Result<()> {
         let style = Style::detect(self.scene.columns());
         let lines = style.lines(self.scene.height()) + 1;
@@ -128,13 +128,13 @@ fn curve_values(votes: &[Vec<f32>]) -> Vec<Vec<f64>> {
     votes.iter().map(|row| row.iter().map(short).collect()).collect()
 }
 
-/// The first iteration from which on the winner of the last one always leads.
+/// The first iteration from which the final winner leads without interruption.
 fn decided(votes: &[Vec<f32>]) -> usize {
     let Some(last) = votes.last().map(|v| argmax(v)) else { return 0 };
     votes.len() - votes.iter().rev().take_while(|v| argmax(v) == last).count() + 1
 }
 
-/// A curve of shares in one line of at most `columns` characters.
+/// A curve of shares as one line of at most `columns` characters.
 fn bars(values: &[f32], columns: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let columns = columns.min(values.len());

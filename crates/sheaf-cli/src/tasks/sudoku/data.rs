@@ -1,4 +1,4 @@
-//! `sheaf data sudoku`: puzzles with their solutions, drawn at random or read from elsewhere.
+//! `sheaf data sudoku`: puzzles with their solutions, generated or read from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ fn draw(kind: Kind, wanted: usize, seed: u64, out: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Bad lines that are told one by one.
+/// Number of bad lines that are listed individually.
 const TOLD: usize = 10;
 
 fn read(from: &Path, skip_bad: bool, out: &Path) -> Result<Report> {
@@ -119,7 +119,7 @@ fn read(from: &Path, skip_bad: bool, out: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// The first bad lines and how many more there are.
+/// The first bad lines, and how many more there are.
 fn listed(bad: &[BadLine], between: &str) -> String {
     let first: Vec<String> = bad.iter().take(TOLD).map(ToString::to_string).collect();
     let more = match bad.len().saturating_sub(TOLD) {

@@ -1,4 +1,4 @@
-//! Weights against a file of puzzles: how many they solve.
+//! Evaluates weights on a file of puzzles.
 
 use clap::Args;
 use sheaf_admm::Result;
@@ -58,7 +58,8 @@ pub(super) fn evaluate_file(
     Ok(())
 }
 
-/// The puzzles with one solution, where there are others: only their stored solution is the only right answer.
+/// The subset of puzzles with a unique solution, if there are others: only for these is the stored solution the only
+/// correct answer.
 fn unique(report: &mut Report, s: &Summary) {
     let text = format!("{} solved", percent(s.solved, s.boards));
     report.add("unique_solved", "unique ones", rounded(s.solved_rate(), 6), text);

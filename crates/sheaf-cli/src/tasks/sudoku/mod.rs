@@ -1,4 +1,4 @@
-//! Sudoku, as the commands see it.
+//! Sudoku, as the commands use it.
 
 pub mod data;
 mod eval;
@@ -23,7 +23,7 @@ use sheaf_tasks::sudoku::{CLASSES, csv};
 use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
 use crate::report::Report;
 
-/// Rows of a board, the only size there is.
+/// Rows of a board, the only size.
 const SIZE: usize = 9;
 
 impl Learned for Sudoku {

@@ -1,4 +1,4 @@
-//! `sheaf solve sudoku`: a puzzle typed, read or drawn at random, solved by 27 agents that each see nine cells of it.
+//! `sheaf solve sudoku`: solves a typed, read or generated puzzle with 27 agents that each see nine cells of it.
 
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ impl Arguments for SolveArgs {
 }
 
 impl Job for Solve {
-    /// Reads or draws the puzzle, solves it, draws the boards.
+    /// Reads or generates the puzzle, solves it, and draws the boards.
     fn run(&self) -> Result<Ending> {
         let weights: SudokuWeights = self.plan.load()?;
         let (title, puzzle) = self.puzzle()?;
@@ -118,7 +118,7 @@ impl Job for Solve {
 }
 
 impl Solve {
-    /// Rounds until the board is complete or none is left.
+    /// Runs rounds until the board is complete or none is left.
     fn solve(&self, weights: &SudokuWeights, title: String, puzzle: Puzzle) -> Result<Story> {
         let iterations = &weights.experiment.iterations;
         let rounds = self.rounds.unwrap_or(iterations.rounds);
@@ -138,7 +138,7 @@ impl Solve {
         Ok(story)
     }
 
-    /// The puzzle and what to call it.
+    /// The puzzle and its name in the report.
     fn puzzle(&self) -> Result<(String, Puzzle)> {
         match &self.from {
             From::Fresh { kind, seed } => {
@@ -159,7 +159,7 @@ impl Solve {
         }
     }
 
-    /// The board a text shows, or one of its lines.
+    /// The board in a text, or in one of its lines.
     fn choose(&self, title: String, text: &str) -> Result<(String, Puzzle)> {
         let board = text::parse(text, &title);
         match (&board, self.index) {
@@ -167,7 +167,7 @@ impl Solve {
             (Ok(_), Some(index)) => return Err(beyond(index, 1)),
             _ => {}
         }
-        // Whatever holds a field of 81 cells somewhere is a file of puzzles; anything else was meant as one board.
+        // A text with a field of 81 cells is a file of puzzles; any other text is read as one board.
         let boards =
             |line: &str| line.split([',', ';', '\t', ' ']).any(|f| csv::parse_board(unquoted(f)).is_ok());
         let lines: Vec<(usize, &str)> = text.lines().enumerate().filter(|(_, line)| boards(line)).collect();

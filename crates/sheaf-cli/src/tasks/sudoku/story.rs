@@ -1,4 +1,4 @@
-//! How a puzzle was solved: boards to look at and a report to read.
+//! How a puzzle was solved: boards and a report.
 
 use sheaf_admm::Result;
 use sheaf_learn::model::evaluate::{Distances, Solved};
@@ -12,16 +12,16 @@ use crate::draw::sudoku::{Mark, marks, terminal};
 use crate::report::{Report, rounded};
 use crate::tasks::watch::{self, Plan, Solve};
 
-/// Boards printed besides the puzzle.
+/// Number of boards printed in addition to the puzzle.
 const SHOWN: usize = 5;
 
-/// What there is to tell.
+/// The data of the report.
 pub(super) struct Story {
     title: String,
     pub puzzle: Puzzle,
     /// The board after every iteration of every round.
     pub boards: Vec<Grid>,
-    /// Rounds they were run in.
+    /// Number of rounds.
     pub rounds: usize,
     distances: Vec<Distances>,
     /// Whether every round settled.
@@ -35,7 +35,7 @@ impl Story {
         Self { title, puzzle, boards, rounds: 0, distances, settled: true, seconds: 0.0 }
     }
 
-    /// Adds a round; its answer.
+    /// Adds a round; returns its answer.
     pub(super) fn round(&mut self, mut solve: Solve<Reading>) -> Solved<Reading> {
         self.distances.append(&mut solve.distances);
         self.settled &= solve.watched.settled;
@@ -48,7 +48,7 @@ impl Story {
         self.boards.last().unwrap_or(&self.puzzle.givens)
     }
 
-    /// Shows the boards one over the other.
+    /// Shows the boards in place, one after the other.
     pub(super) fn play(&self) -> Result<()> {
         watch::play(self.boards.len(), terminal::WIDTH, terminal::HEIGHT, |k| {
             let frame = [(format!("iteration {}", k + 1), self.boards[k])];
@@ -85,7 +85,7 @@ impl Story {
         report
     }
 
-    /// The puzzle and how it fills in.
+    /// The puzzle and the boards as they fill in.
     fn strip(&self) -> String {
         let mut boards = vec![("puzzle".to_string(), self.puzzle.givens)];
         let chosen = chosen(&self.boards, SHOWN);
@@ -136,7 +136,7 @@ fn digits(board: &Grid) -> String {
     board.iter().map(|d| char::from(b'0' + d.min(&9))).collect()
 }
 
-/// At most `most` iterations at which the board changed, evenly among them; always the first and the last.
+/// At most `most` iterations at which the board changed, evenly spaced; always the first and the last.
 fn chosen(boards: &[Grid], most: usize) -> Vec<usize> {
     let changed = |&k: &usize| k == 0 || boards[k] != boards[k - 1];
     let changes: Vec<usize> = (0..boards.len()).filter(changed).collect();

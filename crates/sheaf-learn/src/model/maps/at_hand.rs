@@ -1,4 +1,4 @@
-//! The maps of the samples that a worker has at hand, and their gradients.
+//! The maps of a worker's current samples, and their gradients.
 
 use sheaf_admm::sheaf::{
     AgentUpdates, AgentUpdatesGrad, Maps, MapsGrad, PackedLowRank, SharedMaps, SharedMapsGrad,
@@ -11,7 +11,7 @@ use sheaf_kernels::vector::add;
 
 use super::{Form, MapTable, MapTableGrad, ModelMaps, PreparedMaps};
 
-/// The maps of the agents of the samples at hand.
+/// The maps of the agents of the current samples.
 #[derive(Debug)]
 pub struct MapIndex<T: Real> {
     order: Vec<u32>,         // [agents], sorted by view
@@ -29,7 +29,7 @@ impl<T: Real> Default for MapIndex<T> {
     }
 }
 
-/// Gradients of the maps of the samples at hand.
+/// Gradients of the maps of the current samples.
 #[derive(Debug)]
 pub struct MapGrad<T: Real> {
     pub(super) stacks: AlignedVec<T>, // [views of the samples, d_v, ld]
@@ -46,7 +46,7 @@ impl<T: Real> Default for MapGrad<T> {
 }
 
 impl ModelMaps {
-    /// Finds the maps of the agents of the samples at hand, whose views are `index` `[samples, agents]`.
+    /// Finds the maps of the agents of the current samples, whose views are `index` `[samples, agents]`.
     pub fn group<T: Real>(
         &self,
         sheaf: &Sheaf,
@@ -90,12 +90,12 @@ impl ModelMaps {
         UpdateDims { slots: self.slots, d_v: self.d_v, d_e: self.d_e, rank: self.rank }
     }
 
-    /// Numbers of A and B of a view.
+    /// Sizes of A and B of a view.
     fn factor_lens(&self) -> (usize, usize) {
         (self.slots * self.rank * self.d_e, self.slots * self.rank * self.d_v)
     }
 
-    /// The maps of the samples at hand, as the solver takes them.
+    /// The maps of the current samples, in the form the solver takes.
     pub fn op<'a, T: Real>(
         &self,
         sheaf: &'a Sheaf,
@@ -126,7 +126,7 @@ impl ModelMaps {
         SheafOp::batch(sheaf, maps, index.len() / sheaf.agents())
     }
 
-    /// Where the solver adds the gradients of the maps of the samples at hand.
+    /// Where the solver accumulates the gradients of the maps of the current samples.
     pub fn grad<'a, T: Real>(
         &self,
         sheaf: &Sheaf,
@@ -157,7 +157,7 @@ impl ModelMaps {
         }
     }
 
-    /// Takes the gradients of the samples at hand to those of their views and of the base.
+    /// Propagates the gradients of the current samples to those of their views and of the base.
     pub fn scatter<T: Real>(
         &self,
         sheaf: &Sheaf,

@@ -1,9 +1,9 @@
-//! Restriction maps of a learned model: base maps that all agents share, and what each view adds to them.
+//! Restriction maps of a learned model: base maps shared by all agents, plus a LoRA update per view.
 //!
-//! `F_i[s] = R[s] + (alpha / rank)·A_i[s]·B_i[s]ᵀ`, with R one map per slot or one for all. How the maps reach the solver
-//! depends on their sizes alone ([`Form`]); the parameters are the same in every form.
+//! `F_i[s] = R[s] + (alpha / rank)·A_i[s]·B_i[s]ᵀ`, with R one map per slot or one for all. The form in which the maps
+//! reach the solver depends only on their sizes ([`Form`]); the parameters are the same in every form.
 //!
-//! | form | what a batch holds | taken where |
+//! | form | what a batch holds | used when |
 //! | --- | --- | --- |
 //! | stacks | a dense stack per distinct view | a stack is small |
 //! | packed | one base and packed factors per distinct view | one base for all slots |
@@ -30,10 +30,10 @@ use crate::model::spec::{MapStart, Spec};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 
-/// Largest dense stack, in numbers, that every view gets of its own.
+/// Largest dense stack, in numbers, that is stored per view.
 const SMALL_STACK: usize = 1024;
 
-/// How the maps reach the solver.
+/// The form in which the maps reach the solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A dense stack per view.
@@ -44,7 +44,7 @@ pub enum Form {
     Shared,
 }
 
-/// The maps of a model: places of their parameters and how they are used.
+/// The maps of a model: the ranges of their parameters, and their form.
 #[derive(Clone, Debug)]
 pub struct ModelMaps {
     form: Form,
@@ -58,7 +58,7 @@ pub struct ModelMaps {
     start: MapStart,
 }
 
-/// What depends on the parameters alone.
+/// What depends only on the parameters.
 #[derive(Debug)]
 pub struct PreparedMaps<T: Real> {
     base: AlignedVec<T>, // the packed base; the base of all slots or the orthogonal matrix, where maps are shared
@@ -103,17 +103,17 @@ impl ModelMaps {
         Self { form, kind, base, rank, scale, d_v, d_e, slots, start }
     }
 
-    /// How the maps reach the solver.
+    /// The form in which the maps reach the solver.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Where the base maps lie.
+    /// The range of the base maps in the parameter vector.
     pub fn base(&self) -> Range<usize> {
         self.base.clone()
     }
 
-    /// Whether gradients reach the base.
+    /// Whether the base receives gradients.
     pub fn trained(&self) -> bool {
         self.kind != MapKind::Identity
     }
@@ -144,7 +144,7 @@ impl ModelMaps {
         PackedLowRank::<f32>::shape(sheaf, self.rank)
     }
 
-    /// Prepares for these parameters.
+    /// Prepares the maps for these parameters.
     pub fn prepare<T: Real>(&self, params: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
         let own = &params[self.base.clone()];
         match self.form {
@@ -189,7 +189,7 @@ impl ModelMaps {
         Ok(())
     }
 
-    /// Zeros for the gradient of what was prepared.
+    /// Zeros for the gradient of the prepared maps.
     pub fn reset_shared<T: Real>(&self, p: &PreparedMaps<T>, grad: &mut SharedStackGrad<T>) {
         if self.form == Form::Shared {
             grad.reset(&p.stack);

@@ -1,4 +1,4 @@
-//! Maps of distinct views, and the adjoint of how they are made.
+//! Maps of distinct views, and their adjoint.
 
 use sheaf_admm::sheaf::{LowRank, LowRankGrad, Sheaf, compose_low_rank, compose_low_rank_vjp, pack_view};
 use sheaf_admm::{Real, Result};
@@ -9,7 +9,7 @@ use sheaf_kernels::vector::add;
 use super::{Form, ModelMaps};
 use crate::model::heads::{Headed, Heads};
 
-/// Views whose factors are held at a time before they are packed.
+/// Number of views whose factors are held at a time before they are packed.
 const BLOCK: usize = 64;
 
 /// Maps of the distinct views of some samples.
@@ -34,7 +34,7 @@ pub struct MapTableGrad<T: Copy + Default> {
 }
 
 impl ModelMaps {
-    /// The maps of `views` views, after their heads.
+    /// The maps of `views` views, from the head outputs.
     pub fn tabulate<T: Real>(
         &self,
         params: &[T],
@@ -129,7 +129,7 @@ impl ModelMaps {
         compose_low_rank_vjp(sheaf, &low, &stacks[..t.views * u.d_v * u.ld], &mut grad)
     }
 
-    /// Zeros for so many views.
+    /// Zeros for this many views.
     pub fn reset_grad<T: Real>(
         &self,
         sheaf: &Sheaf,
@@ -150,7 +150,7 @@ impl ModelMaps {
 }
 
 impl<T: Real> MapTableGrad<T> {
-    /// Adds the gradients of the same views from elsewhere.
+    /// Adds gradients of the same views from another table.
     pub fn add(&mut self, other: &Self) {
         add(&mut self.a, &other.a);
         add(&mut self.b, &other.b);

@@ -1,6 +1,6 @@
-//! A decoder that reads the view beside the state: outputs = out(gelu(dense(rms(concat(one-hot view, x))))).
+//! A decoder that reads the view and the state: outputs = out(gelu(dense(rms(concat(one-hot view, x))))).
 //!
-//! The view's part of the first product is made once per distinct view; see [`ConcatDense`].
+//! The view's part of the first product is computed once per distinct view; see [`ConcatDense`].
 
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;
@@ -42,7 +42,7 @@ pub struct ConcatWork<T: Copy + Default> {
 }
 
 impl ConcatDecoder {
-    /// Declares `decoder/input_norm`, `decoder/dense` and `decoder/out`, for views of so many tokens.
+    /// Declares `decoder/input_norm`, `decoder/dense` and `decoder/out`, for views of this many tokens.
     pub fn new(
         layout: &mut ParamLayout,
         tokens: usize,
@@ -150,7 +150,7 @@ impl Decoder for ConcatDecoder {
         let d_outputs = &w.outputs[..index.len() * self.out.output()];
         let (slope, act) = (&mut w.slope[..hidden], &mut w.act[..hidden]);
         self.out.vjp_weights(act, d_outputs, grad.params);
-        // The activation is no longer needed: its buffer takes its gradient.
+        // The activation is no longer needed: its buffer holds its gradient from here.
         self.out.vjp_input(params, d_outputs, act);
         multiply(slope, act);
         w.d_scaled.ensure(x.len());

@@ -1,4 +1,4 @@
-//! A decoder that reads the state alone: outputs = x W + b.
+//! A decoder that reads only the state: outputs = x W + b.
 
 use sheaf_admm::Real;
 use sheaf_kernels::aligned::AlignedVec;

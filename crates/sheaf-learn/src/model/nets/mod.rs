@@ -1,4 +1,4 @@
-//! Encoders and decoders that tasks can take as they are.
+//! Ready-made encoders and decoders.
 
 mod concat_decoder;
 mod linear_decoder;

@@ -1,4 +1,4 @@
-//! An encoder of numbers: f₀ = input(view), f = f₀ + dense₂ gelu(dense₁ rms(f₀)).
+//! An encoder of numeric views: f₀ = input(view), f = f₀ + dense₂ gelu(dense₁ rms(f₀)).
 //!
 //! | array | shape |
 //! | --- | --- |

@@ -44,7 +44,7 @@ impl TokenMlp {
     }
 }
 
-/// One number 1 among zeros for each token. Tokens without a class stay zero.
+/// One-hot encoding of each token. Tokens without a class stay zero.
 pub fn one_hot<T: Real>(tokens: &[f32], classes: usize, out: &mut [T]) {
     out.fill(T::ZERO);
     for (&token, classes) in tokens.iter().zip(out.chunks_exact_mut(classes)) {

@@ -1,4 +1,4 @@
-//! A few samples on one core: gather what their views say, iterate, decode, and back.
+//! A few samples on one core: gather the values of their views, iterate, decode, and run the reverse pass.
 
 mod setting;
 
@@ -17,7 +17,7 @@ use crate::model::tables::TableGrad;
 use crate::model::views::{Samples, Targets};
 use crate::model::{Horizon, Model, ObjectiveKind, Prepared};
 
-/// Memory for some samples at a time; kept by a worker. What is in it does not matter to the next samples.
+/// Buffers for a few samples at a time, kept by a worker. Their contents do not affect the next samples.
 #[derive(Debug)]
 pub struct Worker<T: Real, D: Decoder> {
     ws: Workspace<T>,
@@ -54,15 +54,15 @@ impl<T: Real, D: Decoder> Default for Worker<T, D> {
 /// Gradients of a chunk of a batch.
 #[derive(Debug)]
 pub struct ChunkGrad<T: Real> {
-    /// Of the parameters that samples touch themselves.
+    /// Of the parameters that samples use directly.
     pub params: Vec<T>, // [layout.len()]
     /// Of what the decoder prepared.
     pub decoder: AlignedVec<T>,
-    /// Of maps that all agents share.
+    /// Of the maps that all agents share.
     pub shared: SharedStackGrad<T>,
     /// Sum of the losses.
     pub loss: f64,
-    /// First sample of the batch whose loss was not finite.
+    /// First sample of the batch with a loss that is not finite.
     pub bad: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         &self.ws
     }
 
-    /// The outputs last decoded, `[agents, outputs]`.
+    /// The most recent outputs, `[agents, outputs]`.
     pub fn outputs(&self) -> &[T] {
         &self.outputs
     }
@@ -142,8 +142,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         self.ws = ws;
     }
 
-    /// Loss of the samples `first..` of a batch, as many as `index` has, and their gradients, added to `tables` and
-    /// `chunk`. `weight` is what one term of the loss counts.
+    /// Computes the loss of the samples `first..` of a batch, as many as `index` has, and adds their gradients to
+    /// `tables` and `chunk`. `weight` is the weight of one loss term.
     pub fn grad<E: Encoder>(
         &mut self,
         at: &Setting<'_, T, E, D>,
@@ -162,9 +162,9 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         }
         let iterations = horizon.taped();
         let options = Options::fixed(horizon.iterations).taping(iterations);
-        // A fixed point is differentiated at the last z; otherwise nothing reads it.
+        // The implicit adjoint needs the last z; otherwise nothing reads it.
         let options = if horizon.implicit { options } else { options.x_only() };
-        // Keeping the inner steps spares a quarter of the products for some megabytes per core.
+        // Storing the inner steps saves a quarter of the products at the cost of some megabytes per core.
         self.solve(at, index, &options, Mode::Keep { iterations }, &mut ())?;
         self.read_window(at, index, first, horizon.window(), weight, tables, chunk)?;
         self.reverse(at, index, horizon, tables, chunk)
@@ -186,7 +186,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         self.d_x.ensure(window * n);
         self.d_x[..window * n].fill(T::ZERO);
         self.exps.ensure(one);
-        // Iterates that fit are decoded as one long list of rows: larger products run better.
+        // Iterates that fit are decoded as one list of rows: larger products are more efficient.
         let at_once = (decoder.rows_at_once() / index.len()).clamp(1, window);
         self.rows.clear();
         (0..at_once).for_each(|_| self.rows.extend_from_slice(index));
@@ -237,7 +237,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         let mut none = [];
         let tether = model.choices.objective == ObjectiveKind::Tether;
         let boxed = model.choices.objective == ObjectiveKind::L1Box;
-        // A tether's h is both anchor and start: the start's share goes into the unused place of q.
+        // The h of a tether is both anchor and start: the gradient of the start goes into the unused q.
         let (mut objective, start) = if tether {
             let grad = TetherGrad { anchor: Some(&mut d_h[..n]), beta: Some(&mut beta) };
             (ObjectiveGrad::Tether(grad), &mut d_q[..n])
@@ -319,7 +319,7 @@ impl<T: Real> ChunkGrad<T> {
         self.bad = None;
     }
 
-    /// Adds the loss of a sample; one that is not finite is remembered.
+    /// Adds the loss of a sample and records the first one that is not finite.
     pub fn count(&mut self, sample: usize, loss: T) {
         if loss.is_finite() {
             self.loss += loss.to_f64();
@@ -328,7 +328,7 @@ impl<T: Real> ChunkGrad<T> {
         }
     }
 
-    /// A number of this sample is not finite.
+    /// Records that this sample is not finite.
     pub fn lost(&mut self, sample: usize) {
         self.loss = f64::NAN;
         self.bad = Some(self.bad.map_or(sample, |bad| bad.min(sample)));

@@ -1,4 +1,4 @@
-//! What samples are solved with, and the problem it poses.
+//! The setting in which samples are solved, and the problem it defines.
 
 use sheaf_admm::admm::Problem;
 use sheaf_admm::sheaf::Sheaf;
@@ -12,16 +12,16 @@ use crate::model::net::{Decoder, Encoder};
 use crate::model::tables::Tables;
 use crate::model::{Model, ObjectiveKind, Prepared};
 
-/// What samples are solved with: a model, its numbers, and the tables of their views.
+/// The setting in which samples are solved: a model, its parameters, and the tables of their views.
 #[derive(Debug)]
 pub struct Setting<'a, T: Real, E: Encoder, D: Decoder> {
     /// The model.
     pub model: &'a Model<E, D>,
-    /// Its numbers.
+    /// Its parameters.
     pub params: &'a [T],
     /// The agents.
     pub sheaf: &'a Sheaf,
-    /// What depends on the numbers alone.
+    /// What depends only on the parameters.
     pub prepared: &'a Prepared<T, D>,
     /// What depends on the views.
     pub tables: &'a Tables<T, E, D>,

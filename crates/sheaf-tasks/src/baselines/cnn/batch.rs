@@ -1,4 +1,5 @@
-//! Many pictures through the network on all cores, gradients summed in an order that depends on the batch alone.
+//! Batches of pictures through the network on all cores. Gradients are summed in an order that depends only on the
+//! batch.
 
 use rayon::prelude::*;
 use sheaf_admm::{Real, Result};
@@ -13,7 +14,7 @@ use crate::mnist::metrics::argmax;
 use sheaf_learn::model::BatchLoss;
 use sheaf_learn::model::ViewGrid;
 
-/// Pieces a batch is cut into; each has its own gradient, and these are added in order.
+/// Number of chunks of a batch; each has its own gradient, and these are added in order.
 const PIECES: usize = 16;
 
 /// Side of the patches that dropout blackens: those of the published agents.
@@ -28,15 +29,15 @@ struct Piece<T: Copy + Default> {
     bad: Option<usize>,
 }
 
-/// Memory for batches.
+/// Buffers for batches.
 #[derive(Debug, Default)]
 pub struct CnnBatch<T: Copy + Default> {
     pieces: Vec<Piece<T>>,
 }
 
 impl<T: Real> CnnBatch<T> {
-    /// Mean loss over the batch and, overwriting `grad`, its gradient. `dropout` names the stream of each picture's
-    /// left-out features: (seed, step).
+    /// Mean loss over the batch and, overwriting `grad`, its gradient. `dropout` is the key (seed, step) of each
+    /// picture's dropout stream.
     pub fn loss_and_grad(
         &mut self,
         model: &CnnModel,
@@ -97,7 +98,7 @@ pub struct CnnClassifier<'m, T> {
 }
 
 impl<'m, T: Real> CnnClassifier<'m, T> {
-    /// A network with its numbers.
+    /// A network with its parameters.
     pub fn new(model: &'m CnnModel, params: &'m [T]) -> Self {
         Self { model, params }
     }

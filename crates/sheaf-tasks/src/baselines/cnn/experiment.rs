@@ -1,4 +1,4 @@
-//! An experiment with the network: what a TOML file says, and the run it describes.
+//! An experiment with the network: the TOML file, and the run it describes.
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -14,11 +14,11 @@ use crate::mnist::task::ImageData;
 use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
 use sheaf_learn::task::{Epochs, Loaded};
 
-/// The `[eval]` section: what is looked at during training.
+/// The `[eval]` section: what is evaluated during training.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CnnEval {
-    /// Test pictures looked at; 0 for all.
+    /// Test pictures evaluated; 0 for all.
     pub test: usize,
 }
 
@@ -34,7 +34,7 @@ pub struct CnnExperiment {
     pub model: CnnConfig,
     /// The optimiser and its schedule.
     pub train: TrainSection,
-    /// What is looked at on the way.
+    /// What is evaluated during training.
     pub eval: CnnEval,
 }
 
@@ -61,7 +61,7 @@ impl Default for CnnExperiment {
 impl StrictConfig for CnnExperiment {}
 
 impl CnnExperiment {
-    /// Refuses what makes no sense.
+    /// Rejects invalid values.
     pub fn check(&self) -> Result<()> {
         if self.task != "mnist-cnn" {
             return Err(Error::new(ErrorKind::Malformed, "task", "\"mnist-cnn\"", &self.task));
@@ -71,7 +71,7 @@ impl CnnExperiment {
     }
 }
 
-/// Model, pictures and memory of a run.
+/// Model, pictures and buffers of a run.
 #[derive(Debug)]
 pub struct CnnTask {
     experiment: CnnExperiment,
@@ -91,7 +91,7 @@ impl CnnTask {
         Self::with_sets(experiment, train, test)
     }
 
-    /// The same with pictures that are at hand.
+    /// The same with given pictures.
     pub fn with_sets(experiment: CnnExperiment, train: ImageSet, test: ImageSet) -> Result<Self> {
         experiment.check()?;
         let model = CnnModel::new(experiment.model.clone())?;
@@ -140,22 +140,22 @@ impl Trainable for CnnTask {
     }
 }
 
-/// The weights that ship: a file as `sheaf train` writes it, in half precision.
+/// The built-in weights: a file as `sheaf train` writes it, in half precision.
 pub const BUILTIN: &[u8] = include_bytes!("../../../../../weights/mnist-cnn.safetensors");
 
-/// A network with its numbers and where they come from.
+/// A network with its parameters and their experiment.
 #[derive(Clone, Debug)]
 pub struct CnnWeights {
-    /// The experiment that made them.
+    /// The experiment that produced them.
     pub experiment: CnnExperiment,
     /// The network.
     pub model: CnnModel,
-    /// Its numbers.
+    /// Its parameters.
     pub params: Vec<f32>, // [model.layout().len()]
 }
 
 impl CnnWeights {
-    /// The network in a weights file; every tensor is checked.
+    /// Loads the network from a weights file; every tensor is checked.
     pub fn load(file: &WeightsFile) -> Result<Self> {
         let experiment: CnnExperiment = strict::of_weights(file, "mnist-cnn")?;
         experiment.check()?;
@@ -164,7 +164,7 @@ impl CnnWeights {
         Ok(Self { experiment, model, params })
     }
 
-    /// Accuracy on a set, as it is or shifted.
+    /// Accuracy on a set, unchanged or shifted.
     pub fn evaluate(
         &self,
         set: &ImageSet,
