@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Case, Small};
+use sheaf_kernels::gemm::may_allocate;
 use sheaf_learn::model::{Batch, Horizon};
 use sheaf_learn::task::{Loaded, Training};
 use sheaf_learn::train::Trainable;
@@ -30,7 +31,8 @@ fn check<K: Small>(keys: &[&str]) {
         }
         allocations(|| case.run(&mut batch, &params, horizon, &mut grad))
     });
-    assert_eq!(count, 0, "{} {keys:?}", K::NAME);
+    // The product of CPUs without our kernels may allocate.
+    assert!(count == 0 || may_allocate(), "{} {keys:?}: {count}", K::NAME);
 }
 
 /// Complete steps of a run, including drawing the batch.
@@ -47,7 +49,7 @@ fn check_run<K: Small>(keys: &[&str]) {
         }
         allocations(|| task.loss_and_grad(&params, 3, 2, &mut grad).unwrap())
     });
-    assert_eq!(count, 0, "a run of {}", K::NAME);
+    assert!(count == 0 || may_allocate(), "a run of {}: {count}", K::NAME);
 }
 
 #[test]
