@@ -1,4 +1,4 @@
-//! The consensus solver selected by a [`ModelSection`](super::section::ModelSection).
+//! The consensus solver selected by a [`ModelSection`].
 
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::{
