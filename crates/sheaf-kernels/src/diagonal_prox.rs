@@ -269,7 +269,7 @@ pub fn sign<T: Real>(x: T) -> T {
     if x < T::ZERO { -T::ONE } else { T::ONE }
 }
 
-/// d_rho[k] += Σ h·(v − x) over the k-th run of coordinates.
+/// `d_rho[k] += Σ h·(v − x)` over the k-th run of coordinates.
 #[allow(missing_docs)]
 pub struct RhoVjp<'a, T> {
     pub runs: &'a [usize], // [runs + 1], absolute
