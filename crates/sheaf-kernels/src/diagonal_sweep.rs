@@ -86,38 +86,129 @@ pub struct SweepVjp<'a, T> {
 #[inline(always)]
 fn sweep_vjp_loop<T: Real, const FRESH: bool>(k: SweepVjp<'_, T>) {
     let n = k.x.len();
-    let (inv_a, gain, z, u, x) = (&k.inv_a[..n], &k.gain[..n], &k.z[..n], &k.u[..n], &k.x[..n]);
-    let (d_x, d_w) = (&k.d_x[..n], &k.d_w[..n]);
-    let (d_z, d_u) = (&mut k.d_z[..n], &mut k.d_u[..n]);
-    let (d_diag, d_q) = (&mut k.d_diag[..n], &mut k.d_q[..n]);
-    let (on, off, lo, hi) = (k.relax, T::ONE - k.relax, k.lo, k.hi);
+    let SweepVjp { inv_a, gain, z, u, x, d_x, d_w, d_z, d_u, d_diag, d_q, .. } = k;
+    let bounds = Bounds { on: k.relax, off: T::ONE - k.relax, lo: k.lo, hi: k.hi };
     let mut sums = [T::ZERO; LANES];
-    // A macro, because a closure may be compiled on its own, without the instruction set of the kernel.
-    macro_rules! one {
-        ($i:expr, $lane:expr) => {{
-            let i = $i;
-            let total = d_x[i] + on * d_w[i];
-            let free = !((x[i] <= lo) | (x[i] >= hi));
-            let through = if free { total } else { T::ZERO };
-            let (d_v, h) = (through * gain[i], through * inv_a[i]);
-            let back = off * d_w[i] + d_v;
-            d_z[i] = if FRESH { back } else { d_z[i] + back };
-            d_u[i] = d_w[i] - d_v;
-            d_q[i] += -h;
-            d_diag[i] += -h * x[i];
-            sums[$lane] += h * ((z[i] - u[i]) - x[i]);
-        }};
+    sweep_vjp_lanes::<T, FRESH>(
+        &inv_a[..n],
+        &gain[..n],
+        &z[..n],
+        &u[..n],
+        &x[..n],
+        &d_x[..n],
+        &d_w[..n],
+        &mut d_z[..n],
+        &mut d_u[..n],
+        &mut d_diag[..n],
+        &mut d_q[..n],
+        bounds,
+        &mut sums,
+    );
+    *k.d_rho += fold(sums);
+}
+
+#[derive(Clone, Copy)]
+struct Bounds<T> {
+    on: T,
+    off: T,
+    lo: T,
+    hi: T,
+}
+
+/// Coordinates whose h is held between the two loops of a block.
+const BLOCK: usize = 256;
+
+/// A block at a time: one loop without sums, then the sum of d_ρ. Each is simple enough for the compiler to vectorise.
+#[inline(always)]
+fn sweep_vjp_lanes<T: Real, const FRESH: bool>(
+    inv_a: &[T],
+    gain: &[T],
+    z: &[T],
+    u: &[T],
+    x: &[T],
+    d_x: &[T],
+    d_w: &[T],
+    d_z: &mut [T],
+    d_u: &mut [T],
+    d_diag: &mut [T],
+    d_q: &mut [T],
+    bounds: Bounds<T>,
+    sums: &mut [T; LANES],
+) {
+    let mut h = [T::ZERO; BLOCK];
+    for from in (0..x.len()).step_by(BLOCK) {
+        let own = from..(from + BLOCK).min(x.len());
+        let (x, d_w, h) = (&x[own.clone()], &d_w[own.clone()], &mut h[..own.len()]);
+        states_vjp::<T, FRESH>(
+            &gain[own.clone()],
+            x,
+            &d_x[own.clone()],
+            d_w,
+            &mut d_z[own.clone()],
+            &mut d_u[own.clone()],
+            h,
+            bounds,
+        );
+        coefs_vjp(&inv_a[own.clone()], x, &mut d_diag[own.clone()], &mut d_q[own.clone()], h);
+        rho_sums(&z[own.clone()], &u[own], x, h, sums);
     }
-    let whole = n - n % LANES;
-    for from in (0..whole).step_by(LANES) {
+}
+
+/// d_z and d_u; leaves in `h` the gradient that passes the bounds.
+#[inline(always)]
+fn states_vjp<T: Real, const FRESH: bool>(
+    gain: &[T],
+    x: &[T],
+    d_x: &[T],
+    d_w: &[T],
+    d_z: &mut [T],
+    d_u: &mut [T],
+    h: &mut [T],
+    Bounds { on, off, lo, hi }: Bounds<T>,
+) {
+    let n = x.len();
+    let (gain, d_x, d_w) = (&gain[..n], &d_x[..n], &d_w[..n]);
+    let (d_z, d_u, h) = (&mut d_z[..n], &mut d_u[..n], &mut h[..n]);
+    for i in 0..n {
+        let total = d_x[i] + on * d_w[i];
+        let free = !((x[i] <= lo) | (x[i] >= hi));
+        let through = if free { total } else { T::ZERO };
+        let d_v = through * gain[i];
+        let back = off * d_w[i] + d_v;
+        d_z[i] = if FRESH { back } else { d_z[i] + back };
+        d_u[i] = d_w[i] - d_v;
+        h[i] = through;
+    }
+}
+
+/// h, d_q and d_D.
+#[inline(always)]
+fn coefs_vjp<T: Real>(inv_a: &[T], x: &[T], d_diag: &mut [T], d_q: &mut [T], h: &mut [T]) {
+    let n = x.len();
+    let (inv_a, d_diag, d_q, h) = (&inv_a[..n], &mut d_diag[..n], &mut d_q[..n], &mut h[..n]);
+    for i in 0..n {
+        h[i] *= inv_a[i];
+        d_q[i] += -h[i];
+        d_diag[i] += -h[i] * x[i];
+    }
+}
+
+/// Adds h(z − u − x) to the sums, coordinate i to lane i mod [`LANES`].
+#[inline(always)]
+fn rho_sums<T: Real>(z: &[T], u: &[T], x: &[T], h: &[T], sums: &mut [T; LANES]) {
+    let n = x.len();
+    let (z, u, h) = (&z[..n], &u[..n], &h[..n]);
+    let (rows, rest) = x.as_chunks::<LANES>();
+    for (k, x) in rows.iter().enumerate() {
+        let (z, u, h) = (&z[k * LANES..][..LANES], &u[k * LANES..][..LANES], &h[k * LANES..][..LANES]);
         for lane in 0..LANES {
-            one!(from + lane, lane);
+            sums[lane] += h[lane] * ((z[lane] - u[lane]) - x[lane]);
         }
     }
-    for i in whole..n {
-        one!(i, i - whole);
+    let first = n - rest.len();
+    for (lane, i) in (first..n).enumerate() {
+        sums[lane] += h[i] * ((z[i] - u[i]) - x[i]);
     }
-    *k.d_rho += fold(sums);
 }
 
 #[inline(always)]

@@ -158,11 +158,14 @@ impl<T: Real> Orthonormal<T> {
         space.maps.project(d_z, f, space.m);
         self.scales(rho, space.groups.sizes, scales);
         if let Agreement::Soft { gamma } = self.agreement {
-            let slots = f.chunks_exact(space.width).zip(xi.chunks_exact(space.width));
-            let groups = space.groups.of.iter().cycle();
             // What multiplies the derivative of β is ξ/β, and both derivatives have the factor β².
-            let sum: T =
-                slots.zip(groups).map(|((f, xi), &group)| dot(f, xi) * -scales[group as usize]).sum();
+            let sum: T = if scales.iter().all(|&scale| scale == scales[0]) {
+                dot(f, xi) * -scales[0]
+            } else {
+                let slots = f.chunks_exact(space.width).zip(xi.chunks_exact(space.width));
+                let groups = space.groups.of.iter().cycle();
+                slots.zip(groups).map(|((f, xi), &group)| dot(f, xi) * -scales[group as usize]).sum()
+            };
             grad.rho[0] -= sum / gamma;
             *grad.gamma += sum * rho / (gamma * gamma);
         }
