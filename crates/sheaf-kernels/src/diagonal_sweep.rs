@@ -20,6 +20,32 @@ use crate::Real;
 
 const LANES: usize = 16;
 
+#[inline(always)]
+fn prepare_body<T: Real, const FMA: bool>(
+    diag: &[T],
+    q: &[T],
+    rho: T,
+    inv_a: &mut [T],
+    gain: &mut [T],
+    shift: &mut [T],
+) {
+    let n = diag.len();
+    let (q, inv_a, gain, shift) = (&q[..n], &mut inv_a[..n], &mut gain[..n], &mut shift[..n]);
+    for i in 0..n {
+        let inverse = T::ONE / (diag[i] + rho);
+        inv_a[i] = inverse;
+        gain[i] = rho * inverse;
+        shift[i] = q[i] * inverse;
+    }
+}
+
+kernel! {
+    /// gain = ρ/a, shift = q/a and 1/a, with a = D + ρ: the coefficients of a solve.
+    pub fn prepare, prepare_at<T>(
+        diag: &[T], q: &[T], rho: T, inv_a: &mut [T], gain: &mut [T], shift: &mut [T],
+    ) = prepare_body;
+}
+
 /// One x-update with the sums around it.
 #[derive(Debug)]
 #[allow(missing_docs)]

@@ -23,7 +23,6 @@ pub mod stack;
 #[cfg(target_arch = "x86_64")]
 mod stack_avx512;
 pub mod thin;
-pub mod tile_prox;
 pub mod tiles;
 pub mod vector;
 

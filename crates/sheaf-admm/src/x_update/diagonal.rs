@@ -114,7 +114,7 @@ impl<'a, T: Real> Diagonal<'a, T> {
         let (inv_a, gain, shift, kappa, lo, hi) = (next(), next(), next(), next(), next(), next());
         match (*rho, self.l2) {
             (Penalty::Scalar(rho), None) => {
-                sheaf_kernels::tile_prox::prepare(self.diag, self.q, rho, inv_a, gain, shift);
+                sheaf_kernels::diagonal_sweep::prepare(self.diag, self.q, rho, inv_a, gain, shift);
             }
             _ => {
                 for agent in 0..agents.count() {
