@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::RESUME_MAY_CHANGE;
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
+use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver, train};
 
 use super::{Ending, Job, check_set, use_threads};
@@ -46,8 +47,7 @@ impl Train {
 
 impl Job for Train {
     fn run(&self) -> Result<Ending> {
-        let text = std::fs::read_to_string(&self.experiment)
-            .map_err(|e| io_error(&self.experiment, "a readable experiment", &e))?;
+        let text = read_text_at_most(&self.experiment, MAX_EXPERIMENT_BYTES, "a readable experiment")?;
         let place = self.experiment.display().to_string();
         let task = task_of(&place, &text)?;
         use_threads(self.threads)?;

@@ -1,6 +1,6 @@
 //! What `sheaf solve` does for every task: its common options, the iterations one by one, the residuals, an animation.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,13 @@ use sheaf_learn::model::Samples;
 use sheaf_learn::model::evaluate::{Distances, Moment, Reader, Single, SolveOptions, WatchOptions, Watched};
 use sheaf_learn::model::settle::Settling;
 use sheaf_learn::task::{BoardOf, Weights};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::{read_all, read_at_most};
 
 use super::{Learned, Source};
 use crate::args::positive;
 use crate::commands::check_out;
 use crate::draw::maze_terminal::rewind;
+use crate::draw::png::MAX_FILE_BYTES;
 use crate::progress::{Bar, say};
 use crate::report::{self, Report, duration, rounded, sparkline};
 
@@ -187,10 +188,9 @@ pub fn terminal() -> Option<(usize, usize)> {
 /// The bytes of a file, or of standard input for `-`, and their name. `want` describes the expected content.
 pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
     if path == Path::new("-") {
-        let (title, mut bytes) = ("standard input", Vec::new());
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return read.map(|_| (title.into(), bytes)).map_err(|e| io_error(Path::new(title), want, &e));
+        let title = "standard input";
+        let bytes = read_all(std::io::stdin().lock(), Path::new(title), MAX_FILE_BYTES, want)?;
+        return Ok((title.into(), bytes));
     }
-    let bytes = std::fs::read(path).map_err(|e| io_error(path, want, &e))?;
-    Ok((path.display().to_string(), bytes))
+    Ok((path.display().to_string(), read_at_most(path, MAX_FILE_BYTES, want)?))
 }

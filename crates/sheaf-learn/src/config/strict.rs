@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::limits::MAX_EXPERIMENT_BYTES;
 use crate::train::WeightsFile;
+use crate::train::file::read_text_at_most;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -42,8 +44,7 @@ pub trait StrictConfig: Serialize + DeserializeOwned + Default {
 /// Reads the file at `path` and applies the overrides, each `key=value`.
 pub fn read<T: StrictConfig>(path: &Path, overrides: &[String]) -> Result<T> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::new(ErrorKind::Io, &place, "a readable file", e).hint("check the path"))?;
+    let text = read_text_at_most(path, MAX_EXPERIMENT_BYTES, "a readable file")?;
     parse(&place, &text, overrides)
 }
 

@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
 
     /// Writes the running average as weights, with the record of the training up to here.
     fn export(&self, path: &Path) -> Result<()> {
-        let record = self.at.state.counters.record(self.seconds(), &self.at.history);
+        let record = self.at.state.counters.record(&self.at.history);
         let about = WeightsMeta { task: self.at.task.clone(), config: self.at.config.clone(), record };
         save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::read_at_most;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::task::{Mnist, MnistWeights, PictureSamples, VoteReader, board};
 use sheaf_tasks::mnist::{fit, pen};
@@ -162,10 +162,8 @@ impl Solve {
 }
 
 fn painted(path: &Path, as_it_is: bool) -> Result<Picture> {
-    let bytes = std::fs::read(path).map_err(|e| {
-        io_error(path, "a readable PNG picture", &e)
-            .hint("a number names a picture of the set in --data; anything else is a file")
-    })?;
+    let hint = "a number names a picture of the set in --data; anything else is a file";
+    let bytes = read_at_most(path, png::MAX_FILE_BYTES, "a readable PNG picture").map_err(|e| e.hint(hint))?;
     let place = path.display().to_string();
     let png = png::decode(&bytes, &place)?;
     let size = (png.height, png.width);
