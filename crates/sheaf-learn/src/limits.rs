@@ -58,7 +58,8 @@ pub fn available_memory() -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()
     };
-    let group = number("memory.max").zip(number("memory.current")).map(|(max, used)| max.saturating_sub(used));
+    let group =
+        number("memory.max").zip(number("memory.current")).map(|(max, used)| max.saturating_sub(used));
     Some(group.map_or(system, |group| group.min(system)))
 }
 

@@ -193,7 +193,10 @@ mod tests {
             std::os::unix::fs::symlink(&secret, dir.path().join(name)).unwrap();
         }
         assert_eq!(write_whole(&path, b"new").unwrap_err().kind(), ErrorKind::Io);
-        assert_eq!((fs::read(&path).unwrap(), fs::read(&secret).unwrap()), (b"old".to_vec(), b"untouched".to_vec()));
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read(&secret).unwrap()),
+            (b"old".to_vec(), b"untouched".to_vec())
+        );
         for entry in fs::read_dir(dir.path()).unwrap().flatten().filter(|e| e.path().is_symlink()) {
             fs::remove_file(entry.path()).unwrap();
         }
@@ -208,7 +211,9 @@ mod tests {
         let dir = TestDir::new("stale");
         let path = dir.path().join("weights");
         // Process numbers end below 2²², so this one cannot live; process 1 does.
-        for name in ["weights.4194305-0.part", "weights.1-0.part", "other.4194305-0.part", "weights.note.part"] {
+        for name in
+            ["weights.4194305-0.part", "weights.1-0.part", "other.4194305-0.part", "weights.note.part"]
+        {
             fs::write(dir.path().join(name), b"half").unwrap();
         }
         write_whole(&path, b"new").unwrap();

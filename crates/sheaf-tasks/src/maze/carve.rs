@@ -41,7 +41,8 @@ impl MazeShape {
             }
         }
         let fits = product(&[height, width], MAX_PIXELS).is_some();
-        let Some(cells) = Some(height / 2).filter(|_| fits).map(|n| n * (width / 2)).filter(|&c| c > 1) else {
+        let Some(cells) = Some(height / 2).filter(|_| fits).map(|n| n * (width / 2)).filter(|&c| c > 1)
+        else {
             return Err(Error::new(
                 ErrorKind::Shape,
                 "maze size",

@@ -29,7 +29,8 @@ impl MazeSet {
             return Err(Error::new(ErrorKind::Shape, place, expected, format_args!("{label_shape:?}")));
         }
         if product(&[height, width], MAX_PIXELS).is_none() {
-            let (place, want) = (format!("{}, array `inputs`", file.place()), format!("at most {MAX_PIXELS} pixels a maze"));
+            let (place, want) =
+                (format!("{}, array `inputs`", file.place()), format!("at most {MAX_PIXELS} pixels a maze"));
             return Err(Error::new(ErrorKind::OutOfRange, place, want, format_args!("{height} × {width}")));
         }
         let set = Self { height, width, inputs, labels };
@@ -63,8 +64,13 @@ impl MazeSet {
         }
         let got = format!("none in {} of {} mazes: {}", wrong.len(), self.len(), list.join(", "));
         let place = format!("{place}, maze {first} ({why})");
-        Err(Error::new(ErrorKind::Infeasible, place, "one unbroken path from start to goal in each label", got)
-            .hint("leave these mazes out, or make labels with `sheaf data maze`"))
+        Err(Error::new(
+            ErrorKind::Infeasible,
+            place,
+            "one unbroken path from start to goal in each label",
+            got,
+        )
+        .hint("leave these mazes out, or make labels with `sheaf data maze`"))
     }
 
     /// Writes the set, through a temporary file.

@@ -163,7 +163,8 @@ impl Solve {
 
 fn painted(path: &Path, as_it_is: bool) -> Result<Picture> {
     let hint = "a number names a picture of the set in --data; anything else is a file";
-    let bytes = read_at_most(path, png::MAX_FILE_BYTES, "a readable PNG picture").map_err(|e| e.hint(hint))?;
+    let bytes =
+        read_at_most(path, png::MAX_FILE_BYTES, "a readable PNG picture").map_err(|e| e.hint(hint))?;
     let place = path.display().to_string();
     let png = png::decode(&bytes, &place)?;
     let size = (png.height, png.width);

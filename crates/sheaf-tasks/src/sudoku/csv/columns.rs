@@ -26,14 +26,17 @@ impl Columns {
 
     /// The columns of a line of data; `None` unless all its boards have 81 cells, and there is one or two.
     pub(super) fn of_boards(line: &str) -> Option<Self> {
-        let found: Vec<(usize, &str)> = fields(line).enumerate().filter(|(_, f)| is_nearly_board(f)).collect();
+        let found: Vec<(usize, &str)> =
+            fields(line).enumerate().filter(|(_, f)| is_nearly_board(f)).collect();
         if found.iter().any(|(_, field)| field.len() != CELLS) {
             return None;
         }
         match found[..] {
             // One complete board alone is a solution whose puzzle is missing.
             [(puzzle, board)] => board.contains(['0', '.']).then_some(Self { puzzle, solution: None }),
-            [(first, a), (second, b)] if leads_to(b, a) => Some(Self { puzzle: second, solution: Some(first) }),
+            [(first, a), (second, b)] if leads_to(b, a) => {
+                Some(Self { puzzle: second, solution: Some(first) })
+            }
             [(first, _), (second, _)] => Some(Self { puzzle: first, solution: Some(second) }),
             _ => None,
         }
@@ -65,7 +68,10 @@ pub(super) fn boards(line: &str, columns: Option<Columns>) -> (&str, Option<&str
             // A line without the solution's column may have its board elsewhere: that is a wrong line, not a shorter one.
             let misplaced = || {
                 let taken = |at: usize| at == puzzle || Some(at) == solution;
-                fields(line).enumerate().find(|(at, field)| !taken(*at) && is_nearly_board(field)).map(|(_, f)| f)
+                fields(line)
+                    .enumerate()
+                    .find(|(at, field)| !taken(*at) && is_nearly_board(field))
+                    .map(|(_, f)| f)
             };
             let own = solution.and_then(|at| fields(line).nth(at)).filter(|field| !field.is_empty());
             (fields(line).nth(puzzle).unwrap_or(""), own.or_else(misplaced))
