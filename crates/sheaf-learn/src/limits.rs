@@ -31,6 +31,14 @@ pub fn at_most(place: &str, what: &str, max: usize, got: usize) -> Result<()> {
     Err(Error::new(ErrorKind::OutOfRange, place, format_args!("at most {max} {what}"), got))
 }
 
+/// Checks that a width is at least 1 and at most [`MAX_WIDTH`].
+pub fn check_width(place: &str, got: usize) -> Result<()> {
+    if got == 0 {
+        return Err(Error::new(ErrorKind::Malformed, place, "at least 1", got));
+    }
+    at_most(place, "numbers", MAX_WIDTH, got)
+}
+
 /// The product of sizes, if it is at most `max`.
 pub fn product(sizes: &[usize], max: u64) -> Option<u64> {
     let whole = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size as u64));

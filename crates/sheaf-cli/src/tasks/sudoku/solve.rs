@@ -13,7 +13,7 @@ use sheaf_tasks::sudoku::task::{BoardReader, Boards, Sudoku, SudokuWeights, boar
 use sheaf_tasks::sudoku::text::{self, Puzzle};
 
 use super::story::Story;
-use crate::args::positive;
+use crate::args::rounds;
 use crate::commands::{Ending, Job};
 use crate::draw::{export, sudoku};
 use crate::tasks::fresh_seed;
@@ -58,7 +58,7 @@ pub struct SolveArgs {
     pub seed: Option<u64>,
     /// Rounds of solving, at most; the experiment's number if not given. After each the agents commit to the cells they
     /// are surest of
-    #[arg(long, value_name = "R", value_parser = positive)]
+    #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
     /// Options of every task.
     #[command(flatten)]
@@ -86,6 +86,11 @@ impl Arguments for SolveArgs {
         let from = match self.puzzle {
             Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
                 text::parse(&text, "puzzle")?;
+                if let Some(index) = self.index {
+                    let want = "a file of puzzles to count in";
+                    let place = format!("--index {index}");
+                    return Err(Error::new(ErrorKind::Unsupported, place, want, "a typed puzzle"));
+                }
                 From::Typed(text)
             }
             Some(path) => From::File(path.into()),

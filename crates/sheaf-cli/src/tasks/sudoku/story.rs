@@ -90,7 +90,7 @@ impl Story {
         let mut boards = vec![("puzzle".to_string(), self.puzzle.givens)];
         let chosen = chosen(&self.boards, SHOWN);
         boards.extend(chosen.into_iter().map(|k| (format!("iteration {}", k + 1), self.boards[k])));
-        let columns = watch::terminal().map_or(80, |(columns, _)| columns);
+        let columns = watch::size().map_or(80, |(columns, _)| columns);
         terminal::render(&self.puzzle.givens, &boards, terminal::coloured(), columns)
     }
 
