@@ -43,15 +43,15 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match c {
-            c if !is_unsafe(c) || keep(c) => out.push(c),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            // Writing to a string cannot fail.
-            c if (c as u32) < 0x80 => drop(write!(out, "\\x{:02x}", c as u32)),
-            c => drop(write!(out, "\\u{{{:x}}}", c as u32)),
-        }
+        // Writing to a string cannot fail.
+        let _ = match c {
+            c if !is_unsafe(c) || keep(c) => out.write_char(c),
+            '\n' => out.write_str("\\n"),
+            '\r' => out.write_str("\\r"),
+            '\t' => out.write_str("\\t"),
+            c if (c as u32) < 0x80 => write!(out, "\\x{:02x}", c as u32),
+            c => write!(out, "\\u{{{:x}}}", c as u32),
+        };
     }
     Cow::Owned(out)
 }
@@ -85,7 +85,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_unsafe(c) && c != '\n' {
-            drop(write!(out, "\\u{:04x}", c as u32));
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{:04x}", c as u32);
         } else {
             out.push(c);
         }

@@ -140,6 +140,11 @@ impl CheckpointFile {
         Self::check(TensorFile::read(path)?)
     }
 
+    /// Parses bytes; `place` names them in errors.
+    pub fn parse(place: &str, bytes: Vec<u8>) -> Result<Self> {
+        Self::check(TensorFile::parse(place, bytes.into())?)
+    }
+
     pub(crate) fn check(file: TensorFile) -> Result<Self> {
         check_format(&file, FORMAT, "checkpoints lie in RUN_DIR/checkpoints")?;
         Ok(Self(file))

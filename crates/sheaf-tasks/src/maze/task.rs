@@ -23,7 +23,7 @@ use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};
 
 /// The built-in weights.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/maze.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/maze.safetensors");
 
 /// Names of the eight slots.
 pub const DIRECTIONS: [&str; 8] = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];

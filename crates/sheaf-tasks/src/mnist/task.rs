@@ -24,7 +24,7 @@ use super::shifts::Shift;
 use crate::maze::task::DIRECTIONS;
 
 /// The built-in weights, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/mnist.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/mnist.safetensors");
 
 /// Names of the four slots of a grid without diagonals.
 const FOUR: [&str; 4] = ["N", "E", "S", "W"];

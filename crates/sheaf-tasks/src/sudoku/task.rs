@@ -25,7 +25,7 @@ use super::{CELLS, CLASSES, Grid, UNITS};
 use crate::maze::symmetry::Symmetry;
 
 /// The built-in weights, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/sudoku.safetensors");
 
 /// Most mixer blocks of the encoder.
 const MAX_MIXERS: usize = 256;

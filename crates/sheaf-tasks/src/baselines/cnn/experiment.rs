@@ -147,7 +147,7 @@ impl Trainable for CnnTask {
 }
 
 /// The built-in weights: a file as `sheaf train` writes it, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../../weights/mnist-cnn.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../../weights/mnist-cnn.safetensors");
 
 /// A network with its parameters and their experiment.
 #[derive(Clone, Debug)]
