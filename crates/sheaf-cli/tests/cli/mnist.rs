@@ -126,7 +126,7 @@ fn data_train_resume_eval_trace_export_inspect() {
     let halved = json(here, "eval --weights half.safetensors --data set");
     let differs = (halved["accuracy"].as_f64().unwrap() - eval["accuracy"].as_f64().unwrap()).abs();
     assert!(differs <= 0.05, "{halved}");
-    let shown = ok(here, "inspect half.safetensors");
+    let shown = ok(here, "inspect half.safetensors --history");
     assert!(shown.contains("d_v = 8") && shown.contains("F16") && shown.contains("history:"), "{shown}");
 }
 

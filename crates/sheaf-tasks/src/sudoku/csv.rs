@@ -95,9 +95,12 @@ pub fn nth(place: &str, text: &str, index: usize) -> Option<Result<(Grid, usize)
     if rows.columns.is_none() && !rows.body().iter().any(|(_, line)| columns::has_board(line)) {
         return None;
     }
+    if rows.body().is_empty() {
+        return Some(Err(Error::new(ErrorKind::Malformed, place, "at least one puzzle", "none")));
+    }
     let Some(&(line, row)) = rows.body().get(index) else {
         let want = match rows.body().len() {
-            0 | 1 => "0, for the one puzzle there".to_string(),
+            1 => "0, for the one puzzle there".to_string(),
             n => format!("0 to {}, for the {n} puzzles there", n - 1),
         };
         return Some(Err(Error::new(ErrorKind::OutOfRange, "--index", want, index)));
