@@ -143,8 +143,10 @@ impl Plan {
         let last = distances.last().copied().unwrap_or_default();
         let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
         report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
-        report.line("", format!("primal {}", sparkline(&primal, 48)));
-        report.line("", format!("dual   {}", sparkline(&dual, 48)));
+        // A curve that a narrow terminal would wrap shows nothing.
+        let columns = size().map_or(48, |(width, _)| width.saturating_sub(24).clamp(8, 48));
+        report.line("", format!("primal {}", sparkline(&primal, columns)));
+        report.line("", format!("dual   {}", sparkline(&dual, columns)));
         let edge_rms = rounded(last.edge_rms.into(), 7);
         // `consistency` is the older name of `edge_rms`, kept for one version.
         report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
