@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Case, Small, check_keys, differences, experiment};
-use sheaf_learn::model::Horizon;
+use sheaf_learn::model::evaluate::{Single, SolveOptions};
+use sheaf_learn::model::{Horizon, Worker};
 use sheaf_learn::task::Task;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
@@ -26,6 +27,35 @@ fn smooth_maze(keys: &[&str]) {
 
 fn sudoku(keys: &[&str]) {
     check_keys::<Sudoku>(keys, 3, Horizon::whole(3, 2));
+}
+
+#[test]
+fn a_model_without_coordination_is_differentiated() {
+    let none = "model.coordination=none";
+    maze(&[none]);
+    maze(&[none, "model.maps=identity", "model.penalty=per-agent", "model.start=zeros"]);
+    check_keys::<Mnist>(&[none], 3, SHORT);
+    sudoku(&[none, "model.maps=orthonormal"]);
+}
+
+#[test]
+fn without_coordination_the_decoder_reads_h_and_iterations_change_nothing() {
+    let case = Case::<Maze>::new(&["model.coordination=none"], 3);
+    let names: Vec<&str> = case.model.layout().entries().iter().map(|e| e.name.as_str()).collect();
+    assert!(names.iter().all(|n| n.starts_with("encoder/") || n.starts_with("decoder/")), "{names:?}");
+    let params = case.noisy(4);
+    assert_eq!(case.gradient(&params, SHORT), case.gradient(&params, Horizon::whole(0, 1)));
+    let samples = case.samples(&case.set);
+    let single = Single::<f64, _, _>::new(&case.model, &params, &case.board.sheaf, &samples, 1).unwrap();
+    let traced = single.trace(5).unwrap();
+    let (at, index) = single.setting();
+    let mut worker = Worker::default();
+    worker.decode(&at, index, &traced.h0);
+    assert_eq!(traced.outputs, worker.outputs());
+    assert!(traced.states.is_empty());
+    let params: Vec<f32> = params.iter().map(|&p| p as f32).collect();
+    let solved = Maze::answers(&case, &params, &case.set, &SolveOptions::fixed(9));
+    assert!(solved.iter().all(|s| s.iterations == 0));
 }
 
 #[test]
@@ -279,6 +309,9 @@ fn keys_that_make_no_sense_are_refused_by_name() {
         ("model.consensus=newton", "model.consensus"),
         ("model.penalty=own", "model.penalty"),
         ("model.start=here", "model.start"),
+        ("model.coordination=some", "model.coordination"),
+        ("iterations.train=0", "iterations.train"),
+        ("iterations.eval=0", "iterations.eval"),
         ("data.test_count=0", "data.test_count"),
         ("data.count=3", "data.count"),
         ("iterations.rounds=2", "iterations.rounds"),

@@ -2,7 +2,7 @@
 #![cfg(feature = "goldens")]
 
 use sheaf_admm::Real;
-use sheaf_learn::model::evaluate::{Reader, Single};
+use sheaf_learn::model::evaluate::{Reader, Single, Traced};
 use sheaf_learn::model::heads::{DIAG, H, HI, L1, Q};
 use sheaf_learn::model::{Batch, Horizon, Samples, Targets, ViewGrid};
 use sheaf_learn::task::{BoardOf, ModelOf, Task};
@@ -87,7 +87,7 @@ impl Case {
                     assert_close_max(name, &rows(&got), &encoder.f64(name).select(1, s).data, ENCODER);
                 }
             }
-            let (seen, logits) = single.trace(k).unwrap();
+            let Traced { admm: seen, outputs: logits, .. } = single.trace(k).unwrap();
             let states = [("x", &seen.x), ("z", &seen.z), ("y", &seen.u)];
             for (name, got) in
                 states.into_iter().chain([("primal_res", &seen.primal), ("dual_res", &seen.dual)])

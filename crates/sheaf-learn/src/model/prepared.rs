@@ -34,7 +34,9 @@ impl<T: Real, D: Decoder> Prepared<T, D> {
         self.rho = model.rho(params).0;
         self.beta = model.beta(params).0;
         let eta = model.eta(params).0;
-        if !self.is_planned(model, sheaf) {
+        if !model.choices.admm() {
+            self.z_update = None;
+        } else if !self.is_planned(model, sheaf) {
             self.z_update = Some(consensus::z_update(&model.section, &model.choices, sheaf, eta)?);
             let exact = matches!(self.z_update, Some(ZUpdate::Exact(_)));
             self.sheaf = exact.then(|| sheaf.clone());
