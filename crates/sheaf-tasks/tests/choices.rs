@@ -59,6 +59,23 @@ fn without_coordination_the_decoder_reads_h_and_iterations_change_nothing() {
 }
 
 #[test]
+fn message_passing_is_differentiated() {
+    let talk = "model.coordination=message-passing";
+    for keys in [
+        &[talk][..],
+        &[talk, "model.messages=shared"],
+        &[talk, "model.aggregation=mean", "model.message_width=6"],
+        &[talk, "model.aggregation=add", "model.messages=shared"],
+        &[talk, "model.aggregation=degree", "model.message_width=4"],
+        &[talk, "model.aggregation=degree", "model.message_width=6", "model.messages=shared"],
+    ] {
+        maze(keys);
+        sudoku(keys);
+        check_keys::<Mnist>(keys, 3, SHORT);
+    }
+}
+
+#[test]
 fn every_objective_is_differentiated() {
     for objective in ["l1-box", "quadratic", "lasso", "non-negative", "tether"] {
         for agreement in ["soft", "hard"] {
@@ -68,6 +85,40 @@ fn every_objective_is_differentiated() {
         }
     }
     maze(&["model.objective=lasso", "model.l1=0"]);
+}
+
+#[test]
+fn objectives_beyond_the_diagonal_are_differentiated() {
+    for keys in [
+        &["model.objective=dense"][..],
+        &["model.objective=dense", "model.objective_rank=5", "model.agreement=hard"],
+        &["model.objective=dense", "model.penalty=per-agent", "model.relaxation=1.5"],
+        &["model.objective=equality"],
+        &["model.objective=equality", "model.objective_rows=4", "model.agreement=hard"],
+        &["model.objective=equality", "model.balancing=true", "model.rho_init=20"],
+        &["model.objective=qp"],
+        &["model.objective=qp", "model.objective_rows=7", "model.upper_init=0.05"],
+    ] {
+        maze(keys);
+    }
+    sudoku(&["model.objective=dense", "model.maps=low-rank"]);
+    sudoku(&["model.objective=equality"]);
+    check_keys::<Mnist>(&["model.objective=dense"], 3, SHORT);
+    check_keys::<Mnist>(&["model.objective=qp"], 2, SHORT);
+}
+
+#[test]
+fn a_dense_objective_without_factor_is_the_quadratic_one() {
+    let dense = Case::<Maze>::new(&["model.objective=dense"], 2);
+    let plain = Case::<Maze>::new(&["model.objective=quadratic"], 2);
+    let params = plain.noisy(5);
+    let mut with_factor = vec![0.0; dense.model.layout().len()];
+    for entry in plain.model.layout().entries() {
+        let own = dense.model.layout().range(&entry.name).unwrap();
+        with_factor[own].copy_from_slice(&params[entry.range.clone()]);
+    }
+    let (a, b) = (dense.gradient(&with_factor, SHORT).0, plain.gradient(&params, SHORT).0);
+    assert!((a - b).abs() < 1e-12, "{a} and {b}");
 }
 
 #[test]
@@ -273,6 +324,11 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
         (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
         (&["model.rank=0"], "model.rank"),
+        (&["model.objective=dense", "model.objective_rank=0"], "model.objective_rank"),
+        (&["model.objective=qp", "model.objective_rows=0"], "model.objective_rows"),
+        (&["model.objective=equality", "model.objective_rows=10"], "model.objective_rows"),
+        (&["model.coordination=none", "iterations.tolerance=0.1"], "iterations.tolerance"),
+        (&["model.coordination=none", "iterations.adjoint=implicit"], "iterations.adjoint"),
         (&["model.relaxation=2"], "model.relaxation"),
         (&["iterations.adjoint=implicit", "model.agreement=hard"], "iterations.adjoint"),
         (&["iterations.adjoint=implicit", "model.consensus=cg-carried"], "iterations.adjoint"),

@@ -13,6 +13,7 @@
 //! | `views` | distinct views of a batch |
 //! | `net` | the traits of encoder and decoder |
 //! | `heads`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
+//! | `messages` | message passing, the other kind of coordination |
 //! | `prepared`, `tables` | what depends only on the parameters; what depends on a view |
 //! | `worker` | some samples: gather, iterate, decode, and the reverse pass |
 //! | `batch` | many samples on all cores, gradients added in a fixed order |
@@ -30,6 +31,7 @@ pub mod horizon;
 pub mod hot;
 pub mod loss;
 pub mod maps;
+pub mod messages;
 pub mod net;
 pub mod nets;
 pub mod prepared;
@@ -48,7 +50,7 @@ pub use hot::HotPaths;
 pub use loss::Loss;
 pub use net::{Decoder, DecoderGrad, Encoder, Rows};
 pub use prepared::Prepared;
-pub use section::{Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
+pub use section::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
 pub use spec::{LoraNorm, LoraStart, MapStart, Scope, Spec};
 pub use tables::Tables;
 pub use views::{Samples, Targets, Views};
@@ -64,6 +66,7 @@ use crate::params::ParamLayout;
 use crate::rng::Stream;
 use heads::Heads;
 use maps::{Form, ModelMaps};
+use messages::Messages;
 
 /// Layers, parameter layout and choices; no parameter values.
 #[derive(Clone, Debug)]
@@ -76,6 +79,7 @@ pub struct Model<E, D> {
     encoder: E,
     heads: Heads,
     maps: ModelMaps,
+    messages: Option<Messages>,
     decoder: D,
     rho: Option<Range<usize>>,
     beta: Option<Range<usize>>,
@@ -100,11 +104,15 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         let heads = Heads::new(&mut layout, &section, &choices, &spec, encoder.width(), encoder.h_width());
         let at_maps = layout.len();
         let maps = ModelMaps::new(&mut layout, &section, &choices, &spec);
-        let at_decoder = layout.len();
+        let talks = choices.coordination == CoordinationKind::MessagePassing;
+        let messages = talks.then(|| Messages::new(&mut layout, &section, &choices, spec.slots));
+        let at_decoder = if talks { at_maps } else { layout.len() };
         let decoder = decoder(&mut layout);
         let admm = choices.admm();
         let rho = (admm && !choices.per_agent).then(|| layout.add("rho", &[]));
-        let beta = choices.tether().then(|| layout.add("beta", &[]));
+        // The published baseline of message passing has the strength of a tether that it never reads: it is declared, so
+        // that counts and weights are the published ones.
+        let beta = (choices.tether() || talks).then(|| layout.add("beta", &[]));
         let eta = (admm && consensus::learns_eta(choices.consensus)).then(|| layout.add("eta", &[]));
         let constrained = admm && matches!(choices.objective, ObjectiveKind::Equality | ObjectiveKind::Qp);
         let constraints = match constrained {
@@ -127,6 +135,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
             encoder,
             heads,
             maps,
+            messages,
             decoder,
             rho,
             beta,
@@ -178,6 +187,9 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         self.encoder.init(&mut params, stream);
         self.heads.init(&mut params, stream);
         self.maps.init(&mut params, stream);
+        if let Some(messages) = &self.messages {
+            messages.init(&mut params, stream);
+        }
         self.decoder.init(&mut params, stream);
         if !self.constraints.is_empty() {
             init::orthonormal(&mut params[self.constraints()], self.section.d_v, stream);
@@ -227,8 +239,11 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
     }
 
     /// Number of samples that a worker solves together: more than one where the products of a tile form one matrix
-    /// product, but never with balancing, which changes the penalty per sample.
+    /// product (always in message passing), but never with balancing, which changes the penalty per sample.
     pub fn tile(&self) -> usize {
+        if self.messages.is_some() {
+            return 2 * self.spec.tile;
+        }
         let batched = self.choices.admm()
             && matches!(self.choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         if batched && !self.section.balancing { self.spec.tile } else { 1 }

@@ -2,7 +2,7 @@
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use super::{Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
+use super::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
 use crate::config::word;
 
 impl ModelSection {
@@ -42,8 +42,24 @@ impl ModelSection {
         let coordination = word(
             "model.coordination",
             &self.coordination,
-            &[("admm", CoordinationKind::Admm), ("none", CoordinationKind::None)],
+            &[
+                ("admm", CoordinationKind::Admm),
+                ("message-passing", CoordinationKind::MessagePassing),
+                ("none", CoordinationKind::None),
+            ],
         )?;
+        let aggregation = word(
+            "model.aggregation",
+            &self.aggregation,
+            &[
+                ("max", AggregationKind::Max),
+                ("mean", AggregationKind::Mean),
+                ("add", AggregationKind::Add),
+                ("degree", AggregationKind::Degree),
+            ],
+        )?;
+        let shared_messages =
+            word("model.messages", &self.messages, &[("directional", false), ("shared", true)])?;
         let maps = word(
             "model.maps",
             &self.maps,
@@ -79,7 +95,18 @@ impl ModelSection {
             self.check_consensus(consensus, maps, hard, per_agent)?;
         }
         let start_at_h = word("model.start", &self.start, &[("h", true), ("zeros", false)])?;
-        Ok(Choices { coordination, objective, maps, global, hard, consensus, per_agent, start_at_h })
+        Ok(Choices {
+            coordination,
+            objective,
+            maps,
+            global,
+            hard,
+            consensus,
+            per_agent,
+            start_at_h,
+            aggregation,
+            shared_messages,
+        })
     }
 
     fn consensus(&self, maps: MapKind, hard: bool, slots: usize) -> Result<ConsensusKind> {

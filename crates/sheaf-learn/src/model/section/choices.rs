@@ -5,8 +5,23 @@
 pub enum CoordinationKind {
     /// ADMM on a sheaf.
     Admm,
+    /// Recurrent message passing.
+    MessagePassing,
     /// Not at all: the decoder reads the encoder's h.
     None,
+}
+
+/// How the messages that an agent receives become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregationKind {
+    /// The largest, component by component.
+    Max,
+    /// The mean.
+    Mean,
+    /// The sum.
+    Add,
+    /// The sum with weights 1/√(d_j d_i), d the number of messages received plus 1, and a message to itself.
+    Degree,
 }
 
 /// Family of local objectives.
@@ -85,6 +100,10 @@ pub struct Choices {
     pub per_agent: bool,
     /// z starts at h.
     pub start_at_h: bool,
+    /// How messages are aggregated.
+    pub aggregation: AggregationKind,
+    /// One kind of messages for all slots.
+    pub shared_messages: bool,
 }
 
 impl Choices {

@@ -6,7 +6,7 @@
 mod check;
 mod choices;
 
-pub use choices::{Choices, ConsensusKind, CoordinationKind, MapKind, ObjectiveKind};
+pub use choices::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ObjectiveKind};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSection {
-    /// `admm`, or `none`: no iterations, the decoder reads the encoder's h.
+    /// `admm`, `message-passing`, or `none`: no iterations, the decoder reads the encoder's h. Keys of one kind of
+    /// coordination mean nothing to the others; `d_v` belongs to all.
     pub coordination: String,
     /// Vertex stalk: dimension of an agent's state.
     pub d_v: usize,
@@ -72,6 +73,13 @@ pub struct ModelSection {
     pub relaxation: f64,
     /// `h` (an encoder output) or `zeros`.
     pub start: String,
+    /// Message passing: how an agent aggregates what it receives, `max`, `mean`, `add` or `degree` (a sum normalised by
+    /// the degrees of both ends, with a message to itself).
+    pub aggregation: String,
+    /// Message passing: numbers in a message; 0 takes `d_e`.
+    pub message_width: usize,
+    /// Message passing: `directional` (a message per slot) or `shared` (one for all neighbours).
+    pub messages: String,
 }
 
 impl Default for ModelSection {
@@ -104,6 +112,16 @@ impl Default for ModelSection {
             balancing: false,
             relaxation: 1.0,
             start: "h".into(),
+            aggregation: "max".into(),
+            message_width: 0,
+            messages: "directional".into(),
         }
+    }
+}
+
+impl ModelSection {
+    /// Numbers in a message.
+    pub fn message_width(&self) -> usize {
+        if self.message_width == 0 { self.d_e } else { self.message_width }
     }
 }

@@ -26,6 +26,7 @@ use sheaf_kernels::aligned::AlignedVec;
 
 use crate::model::heads::{COLUMNS, H};
 use crate::model::maps::MapIndex;
+use crate::model::messages::Rounds;
 use crate::model::net::{Decoder, Encoder};
 use crate::model::tables::TableGrad;
 use crate::model::{CoordinationKind, Horizon};
@@ -45,6 +46,7 @@ pub struct Worker<T: Real, D: Decoder> {
     maps: MapIndex<T>,
     ws: Workspace<T>,
     back: Back<T>,
+    rounds: Rounds<T>,
     readout: Readout<T, D>,
     iterations: Vec<usize>, // [samples], those that ran
 }
@@ -58,6 +60,7 @@ impl<T: Real, D: Decoder> Default for Worker<T, D> {
             maps: MapIndex::default(),
             ws: Workspace::default(),
             back: Back::default(),
+            rounds: Rounds::default(),
             readout: Readout::default(),
             iterations: Vec::new(),
         }
@@ -91,6 +94,12 @@ impl<T: Real, D: Decoder> Worker<T, D> {
                 let posed = Posed::new(at, index, columns, parts, maps)?;
                 posed.solve(at, options, Mode::Solve, ws, watcher)?;
                 self.iterations.extend(ws.samples().iter().map(|sample| sample.iterations));
+            }
+            CoordinationKind::MessagePassing => {
+                let Self { columns, rounds, iterations, .. } = self;
+                let h = &columns[H][..index.len() * at.model.section.d_v];
+                let (cell, count) = (at.messages(), options.iterations);
+                rounds.run(cell, at.params, at.prepared.links(), h, count, 0, iterations, watcher)?;
             }
             CoordinationKind::None => self.iterations.resize(index.len() / at.sheaf.agents(), 0),
         }
@@ -138,9 +147,10 @@ impl<T: Real, D: Decoder> Worker<T, D> {
 
     /// Decodes the last states of a solve.
     pub fn decode_last<E: Encoder>(&mut self, at: &Setting<'_, T, E, D>, index: &[u32]) {
-        let Self { columns, ws, readout, .. } = self;
+        let Self { columns, ws, rounds, readout, .. } = self;
         let states = match at.model.choices.coordination {
             CoordinationKind::Admm => ws.x(),
+            CoordinationKind::MessagePassing => rounds.last(1),
             CoordinationKind::None => &columns[H],
         };
         readout.decode(at, index, states);
@@ -161,7 +171,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         for (k, d) in self.d_columns.iter_mut().enumerate().filter(|&(k, _)| at.reads(k)) {
             objective::zeroed(d, index.len() * at.model.heads.width_of(k));
         }
-        let Self { columns, d_columns, parts, maps, ws, back, readout, .. } = self;
+        let Self { columns, d_columns, parts, maps, ws, back, rounds, readout, iterations } = self;
         let n = index.len() * at.model.section.d_v;
         match at.model.choices.coordination {
             CoordinationKind::Admm => {
@@ -176,6 +186,14 @@ impl<T: Real, D: Decoder> Worker<T, D> {
                 readout.loss(at, index, aim, x, tables, chunk);
                 let d_x = &readout.d_states[..horizon.window() * n];
                 back.reverse(at, &posed, horizon, d_x, ws, d_columns, tables, chunk)?;
+            }
+            CoordinationKind::MessagePassing => {
+                let (cell, links, h) = (at.messages(), at.prepared.links(), &columns[H][..n]);
+                let (count, taped, window) = (horizon.iterations, horizon.taped(), horizon.window());
+                rounds.run(cell, at.params, links, h, count, taped, iterations, &mut ())?;
+                readout.loss(at, index, aim, rounds.last(window), tables, chunk);
+                let (d_last, d_h) = (&readout.d_states[..window * n], &mut d_columns[H][..n]);
+                rounds.reverse(cell, at.params, links, h, d_last, d_h, &mut chunk.params);
             }
             CoordinationKind::None => {
                 readout.loss(at, index, aim, &columns[H][..n], tables, chunk);

@@ -6,6 +6,7 @@ use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::{Real, Result};
 
 use crate::model::heads::H;
+use crate::model::messages::Messages;
 use crate::model::net::{Decoder, Encoder, Rows};
 use crate::model::tables::Tables;
 use crate::model::views::{Samples, Views};
@@ -78,6 +79,14 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Setting<'a, T, E, D> {
             H => !c.admm() || c.start_at_h || c.tether(),
             _ => self.model.heads.width_of(column) > 0,
         }
+    }
+
+    /// The layers of message passing.
+    ///
+    /// # Panics
+    /// If the model coordinates in another way.
+    pub(super) fn messages(&self) -> &'a Messages {
+        self.model.messages.as_ref().expect("a model of message passing")
     }
 
     /// Rows for the decoder: states `x` of agents with the views `index`.
