@@ -50,7 +50,9 @@ pub use hot::HotPaths;
 pub use loss::Loss;
 pub use net::{Decoder, DecoderGrad, Encoder, Rows};
 pub use prepared::Prepared;
-pub use section::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
+pub use section::{
+    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
+};
 pub use spec::{LoraNorm, LoraStart, MapStart, Scope, Spec};
 pub use tables::Tables;
 pub use views::{Samples, Targets, Views};

@@ -24,7 +24,15 @@ pub struct Prepared<T: Real, D: Decoder> {
 impl<T: Real, D: Decoder> Default for Prepared<T, D> {
     fn default() -> Self {
         let (maps, decoder) = (PreparedMaps::default(), D::Prepared::default());
-        Self { maps, decoder, rho: T::ZERO, beta: T::ONE, z_update: None, links: Links::default(), sheaf: None }
+        Self {
+            maps,
+            decoder,
+            rho: T::ZERO,
+            beta: T::ONE,
+            z_update: None,
+            links: Links::default(),
+            sheaf: None,
+        }
     }
 }
 

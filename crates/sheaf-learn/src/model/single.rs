@@ -66,7 +66,7 @@ pub struct Watched<A> {
 /// Every iteration of one sample.
 #[derive(Clone, Debug, Default)]
 pub struct Traced<T> {
-    /// The encoder's h.
+    /// The states before the first iteration.
     pub h0: Vec<T>, // [agents, d_v]
     /// The states that the decoder reads: x of ADMM, the state of message passing, h without iterations.
     pub states: Vec<T>, // [iterations, agents, d_v]
@@ -111,21 +111,25 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
     pub fn trace(&self, iterations: usize) -> Result<Traced<T>> {
         let (at, index) = self.setting();
         let (mut worker, mut look) = (Worker::default(), Worker::default());
-        let (mut states, mut admm, mut outputs) = (Vec::new(), Trace::default(), Vec::new());
+        let (mut h0, mut states, mut admm, mut outputs) =
+            (Vec::new(), Vec::new(), Trace::default(), Vec::new());
         let len = index.len() * self.model.decoder().outputs();
         let mut record = |seen: &Seen<'_, '_, T>| {
             look.decode(&at, index, seen.states);
             outputs.extend_from_slice(&look.outputs()[..len]);
             states.extend_from_slice(seen.states);
+            if seen.k == 0 {
+                h0.extend_from_slice(seen.moved.0);
+            }
             seen.admm.is_none_or(|iteration| admm.iteration(&iteration))
         };
         worker.solve(&at, index, &Options::fixed(iterations), &mut record)?;
         if outputs.is_empty() {
             worker.decode_last(&at, index);
             outputs.extend_from_slice(&worker.outputs()[..len]);
+            let (h, d_v) = (&at.tables.headed().columns[H], self.model.section().d_v);
+            h0.extend(index.iter().flat_map(|&v| &h[v as usize * d_v..][..d_v]));
         }
-        let (h, d_v) = (&at.tables.headed().columns[H], self.model.section().d_v);
-        let h0 = index.iter().flat_map(|&v| &h[v as usize * d_v..][..d_v]).copied().collect();
         Ok(Traced { h0, states, admm, outputs })
     }
 }

@@ -38,21 +38,7 @@ impl<T: Copy + Default> Default for Rounds<T> {
         let (d_context, d) = Default::default();
         let (scratch, running) = Default::default();
         let (len, ran, skip) = (0, 0, 0);
-        Self {
-            states,
-            next,
-            saved,
-            marks,
-            normed,
-            context,
-            d_context,
-            d,
-            scratch,
-            running,
-            len,
-            ran,
-            skip,
-        }
+        Self { states, next, saved, marks, normed, context, d_context, d, scratch, running, len, ran, skip }
     }
 }
 
@@ -207,18 +193,7 @@ impl<T: Real> Rounds<T> {
             let saved = saved_of(&mut self.saved, cell, rows, slot);
             let marks = &self.marks[slot * marks_len..][..marks_len];
             let (from, to) = (&d[..n], &mut d_before[..n]);
-            cell.round_vjp(
-                params,
-                links,
-                s,
-                &saved,
-                marks,
-                from,
-                to,
-                d_context,
-                d_params,
-                &mut self.scratch,
-            );
+            cell.round_vjp(params, links, s, &saved, marks, from, to, d_context, d_params, &mut self.scratch);
             std::mem::swap(d, d_before);
         }
         if self.skip == 0 {

@@ -2,7 +2,9 @@
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use super::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind};
+use super::{
+    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
+};
 use crate::config::word;
 
 impl ModelSection {
