@@ -15,5 +15,5 @@ pub use sheaf_kernels::Real;
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Args, Command};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::strict;
+use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
@@ -138,8 +139,12 @@ impl<K: Learned> Task for Agents<K> {
         let board = K::board(config, &set)?;
         let single =
             Single::new(&weights.model, &weights.params, &board.sheaf, &K::samples(&board, &set), index)?;
-        let Traced { h0, states, admm, outputs } = single.trace(asked)?;
         let (n, d_v) = (board.sheaf.agents(), K::section(config).d_v);
+        // Once as numbers and once as the bytes of the file: x, z, u, outputs, and two residuals.
+        let of_agent = 3 * d_v + K::output_shape(config).iter().product::<usize>() + 2;
+        let bytes = product(&[2, size_of::<f32>(), asked, n, of_agent], u64::MAX).unwrap_or(u64::MAX);
+        check_memory("--iterations", "iterations of a trace", bytes)?;
+        let Traced { h0, states, admm, outputs } = single.trace(asked)?;
         let k = states.len() / (n * d_v);
         let mut arrays = TraceArrays::default();
         let text = format!("{} {index} of {}", K::SAMPLES.trim_end_matches('s'), request.data.display());

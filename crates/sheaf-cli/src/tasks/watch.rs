@@ -1,30 +1,32 @@
 //! What `sheaf solve` does for every task: its common options, the iterations one by one, the residuals, an animation.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use sheaf_admm::Result;
+use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::Samples;
 use sheaf_learn::model::evaluate::{Distances, Moment, Reader, Single, SolveOptions, WatchOptions, Watched};
 use sheaf_learn::model::settle::Settling;
 use sheaf_learn::task::{BoardOf, Weights};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::{read_all, read_at_most};
 
 use super::{Learned, Source};
-use crate::args::positive;
+use crate::args::iterations;
 use crate::commands::check_out;
 use crate::draw::maze_terminal::rewind;
+use crate::draw::png::MAX_FILE_BYTES;
 use crate::progress::{Bar, say};
 use crate::report::{self, Report, duration, rounded, sparkline};
+use crate::terminal;
 
 /// Options of every `sheaf solve`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Run exactly so many iterations (in each round) instead of stopping when the agents have settled
-    #[arg(long, value_name = "K", value_parser = positive)]
+    #[arg(long, value_name = "K", value_parser = iterations)]
     pub iterations: Option<usize>,
     /// Show the answer forming, iteration by iteration
     #[arg(long)]
@@ -50,15 +52,19 @@ pub struct Plan {
 }
 
 impl WatchArgs {
-    /// Checks the options; `check_name` rejects picture formats that the task cannot write. `json` disables animations.
+    /// Checks the options; `check_name` rejects picture formats that the task cannot write, and `json` animations.
     pub fn check<K: Learned>(self, json: bool, check_name: fn(&Path) -> Result<()>) -> Result<Plan> {
+        if self.animate && json {
+            return Err(Error::new(ErrorKind::Unsupported, "--animate", "results for people", "--json")
+                .hint("--out FILE.gif writes an animation, with --json too"));
+        }
         if let Some(out) = &self.out {
             check_name(out)?;
             check_out(out)?;
         }
         let weights = self.weights.unwrap_or_else(|| format!("builtin:{}", K::NAME));
         let weights = Source::parse(&weights)?;
-        Ok(Plan { iterations: self.iterations, animate: self.animate && !json, out: self.out, weights })
+        Ok(Plan { iterations: self.iterations, animate: self.animate, out: self.out, weights })
     }
 }
 
@@ -201,8 +207,8 @@ pub fn play(
     lines: usize,
     draw: impl Fn(usize) -> Result<String>,
 ) -> Result<()> {
-    let fits = terminal().is_some_and(|(width, height)| columns <= width && lines < height);
-    if !std::io::stdout().is_terminal() || !fits {
+    let fits = size().is_some_and(|(width, height)| columns <= width && lines < height);
+    if !terminal::moves(std::io::stdout().is_terminal()) || !fits {
         say("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
         return Ok(());
     }
@@ -217,17 +223,16 @@ pub fn play(
 }
 
 /// Columns and rows of the terminal, if there is one.
-pub fn terminal() -> Option<(usize, usize)> {
+pub fn size() -> Option<(usize, usize)> {
     terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
 }
 
 /// The bytes of a file, or of standard input for `-`, and their name. `want` describes the expected content.
 pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
     if path == Path::new("-") {
-        let (title, mut bytes) = ("standard input", Vec::new());
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return read.map(|_| (title.into(), bytes)).map_err(|e| io_error(Path::new(title), want, &e));
+        let title = "standard input";
+        let bytes = read_all(std::io::stdin().lock(), Path::new(title), MAX_FILE_BYTES, want)?;
+        return Ok((title.into(), bytes));
     }
-    let bytes = std::fs::read(path).map_err(|e| io_error(path, want, &e))?;
-    Ok((path.display().to_string(), bytes))
+    Ok((path.display().to_string(), read_at_most(path, MAX_FILE_BYTES, want)?))
 }

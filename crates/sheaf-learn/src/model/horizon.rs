@@ -6,6 +6,7 @@ use sheaf_admm::{Error, ErrorKind, Real, Result};
 
 use super::section::CoordinationKind;
 use crate::config::word;
+use crate::limits::{MAX_ITERATIONS, at_most};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
@@ -109,7 +110,9 @@ impl Iterations {
             if value == 0 {
                 return wrong(key, "at least 1", &value);
             }
+            at_most(&format!("iterations.{key}"), "of them", MAX_ITERATIONS, value)?;
         }
+        at_most("iterations.train_max", "of them", MAX_ITERATIONS, self.train_max)?;
         if self.train_max != 0 && self.train_max < self.train {
             return wrong("train_max", "0, or not less than iterations.train", &self.train_max);
         }

@@ -13,7 +13,7 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 use crate::draw::maze_terminal::{self, Style};
 use crate::draw::{Frame, Scene, agents_to_pixels, export};
 use crate::report::{Report, count, rounded};
-use crate::tasks::watch::{Plan, Solve, play, terminal};
+use crate::tasks::watch::{Plan, Solve, play, size};
 
 /// Limit on the bytes of stored frames; beyond it, a long solve of a large maze keeps only every n-th frame.
 const FILM_BYTES: usize = 1 << 28;
@@ -112,7 +112,7 @@ impl Story<'_> {
         let score = Judge::default().score(&maze.tokens, &maze.label, &watched.answer, maze.width);
         let mut report = Report::new();
         let style = Style::detect(maze.width);
-        let columns = terminal().map_or(usize::MAX, |(columns, _)| columns);
+        let columns = size().map_or(usize::MAX, |(columns, _)| columns);
         match film.frames.last() {
             Some(_) if style != Style::Ascii && maze.width > columns => {
                 report.line("drawing", "too wide for this terminal; --out FILE.png writes a picture");

@@ -98,7 +98,7 @@ impl Story {
         let mut boards = vec![("puzzle".to_string(), self.puzzle.givens)];
         let chosen = chosen(&self.boards, SHOWN);
         boards.extend(chosen.into_iter().map(|k| (self.label(k), self.boards[k])));
-        let columns = watch::terminal().map_or(80, |(columns, _)| columns);
+        let columns = watch::size().map_or(80, |(columns, _)| columns);
         terminal::render(&self.puzzle.givens, &boards, terminal::coloured(), columns)
     }
 

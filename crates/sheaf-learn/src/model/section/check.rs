@@ -6,14 +6,18 @@ use super::{
     AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
 };
 use crate::config::word;
+use crate::limits::{MAX_PARAMETERS, MAX_WIDTH, at_most, check_width, product};
 
 impl ModelSection {
     /// Turns words into choices and rejects invalid combinations. `slots` is the number of slots of an agent.
     pub fn check(&self, slots: usize) -> Result<Choices> {
         for (name, value) in [("d_v", self.d_v), ("d_e", self.d_e), ("cg_steps", self.cg_steps)] {
-            if value == 0 {
-                return Err(wrong(name, "at least 1", value));
-            }
+            check_width(&format!("model.{name}"), value)?;
+        }
+        at_most("model.rank", "columns", MAX_WIDTH, self.rank)?;
+        if product(&[slots, self.d_e, self.d_v], MAX_PARAMETERS as u64).is_none() {
+            let want = format!("maps of an agent, slots × d_e × d_v, of at most {MAX_PARAMETERS} numbers");
+            return Err(wrong("d_e", &want, format_args!("{slots} × {} × {}", self.d_e, self.d_v)));
         }
         for (name, value) in [
             ("gamma", self.gamma),
