@@ -2,6 +2,9 @@
 
 pub mod admm;
 pub mod error;
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 mod linalg;
 pub mod sheaf;
 pub mod x_update;

@@ -111,6 +111,7 @@ impl Report {
             (true, _) => format!("{mean:.1} on average until settled, at most {most}"),
             (_, true) => format!("{mean:.1} on average until within tolerance, at most {most}"),
             _ if rounds > 1 => format!("{mean:.1} on average, {most} a round"),
+            _ if mean == 0.0 => "0: the agents do not coordinate".into(),
             _ => most.to_string(),
         };
         // A number that is equal for all samples is an integer.

@@ -73,10 +73,60 @@ impl WatchArgs {
 pub struct Solve<A> {
     /// How the solve ended.
     pub watched: Watched<A>,
-    /// Residuals after every iteration.
-    pub distances: Vec<Distances>,
+    /// Residuals and movement after every iteration.
+    pub course: Course,
     /// Duration.
     pub seconds: f64,
+}
+
+/// Residuals and movement of the agents, iteration by iteration.
+#[derive(Debug, Default)]
+pub struct Course {
+    distances: Vec<Distances>, // empty without ADMM
+    moved: Vec<f32>,
+}
+
+impl Course {
+    fn push(&mut self, moment: &Moment<'_>) {
+        if moment.iteration > 0 {
+            self.distances.extend(moment.distances);
+            self.moved.push(moment.moved);
+        }
+    }
+
+    /// Appends a later solve.
+    pub fn append(&mut self, later: &mut Self) {
+        self.distances.append(&mut later.distances);
+        self.moved.append(&mut later.moved);
+    }
+
+    /// Adds the residuals, where the agents run ADMM; otherwise how far their states moved.
+    fn report(&self, report: &mut Report) {
+        let Some(last) = self.distances.last() else {
+            let moved = self.moved.last().copied();
+            if let Some(moved) = moved {
+                report.line("movement", format!("{moved:.4} in the last iteration"));
+                report.line("", sparkline(&self.moved, 48));
+            }
+            report.value("moved", moved.map(|moved| rounded(moved.into(), 7)));
+            report.value("movement", &self.moved[..]);
+            return;
+        };
+        let curve = |of: fn(&Distances) -> f32| self.distances.iter().map(of).collect::<Vec<f32>>();
+        let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
+        let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
+        report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
+        // A curve that a narrow terminal would wrap shows nothing.
+        let columns = size().map_or(48, |(width, _)| width.saturating_sub(24).clamp(8, 48));
+        report.line("", format!("primal {}", sparkline(&primal, columns)));
+        report.line("", format!("dual   {}", sparkline(&dual, columns)));
+        let edge_rms = rounded(last.edge_rms.into(), 7);
+        // `consistency` is the older name of `edge_rms`, kept for one version.
+        report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
+        report.value("consistency", edge_rms);
+        let all = json!({ "primal": primal, "dual": dual, "edge_rms": edges, "consistency": edges });
+        report.value("residuals", all);
+    }
 }
 
 impl Plan {
@@ -117,19 +167,20 @@ impl Plan {
             ..SolveOptions::fixed(self.iterations.unwrap_or(limit))
         };
         let bar = Bar::new("solving", solve.iterations as u64);
-        let (start, mut distances) = (Instant::now(), Vec::new());
+        let (start, mut course) = (Instant::now(), Course::default());
         let single = Single::new(&weights.model, &weights.params, &board.sheaf, samples, 0)?;
         let watched = single.watch(reader, 0, &WatchOptions { solve, every }, &mut |moment| {
-            distances.push(moment.distances);
-            bar.add(1);
+            course.push(moment);
+            bar.add(usize::from(moment.iteration > 0));
             see(moment);
         })?;
-        Ok(Solve { watched, distances, seconds: start.elapsed().as_secs_f64() })
+        Ok(Solve { watched, course, seconds: start.elapsed().as_secs_f64() })
     }
 
     /// How the iterations ended.
     pub fn ended(&self, iterations: usize, settled: bool) -> String {
         match (self.iterations.is_some(), settled) {
+            _ if iterations == 0 => "0: the agents do not coordinate".into(),
             (true, _) => format!("{iterations}, as asked"),
             (false, true) => format!("{iterations}, then settled"),
             (false, false) => format!("{iterations}, the limit; not settled"),
@@ -137,22 +188,8 @@ impl Plan {
     }
 
     /// Adds residuals, time, memory, notes and the file that was written.
-    pub fn finish(&self, report: &mut Report, distances: &[Distances], seconds: f64, notes: Vec<String>) {
-        let curve = |of: fn(&Distances) -> f32| distances.iter().map(of).collect::<Vec<f32>>();
-        let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
-        let last = distances.last().copied().unwrap_or_default();
-        let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
-        report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
-        // A curve that a narrow terminal would wrap shows nothing.
-        let columns = size().map_or(48, |(width, _)| width.saturating_sub(24).clamp(8, 48));
-        report.line("", format!("primal {}", sparkline(&primal, columns)));
-        report.line("", format!("dual   {}", sparkline(&dual, columns)));
-        let edge_rms = rounded(last.edge_rms.into(), 7);
-        // `consistency` is the older name of `edge_rms`, kept for one version.
-        report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
-        report.value("consistency", edge_rms);
-        let all = json!({ "primal": primal, "dual": dual, "edge_rms": edges, "consistency": edges });
-        report.value("residuals", all);
+    pub fn finish(&self, report: &mut Report, course: &Course, seconds: f64, notes: Vec<String>) {
+        course.report(report);
         report.add("seconds", "time", rounded(seconds, 6), duration(seconds));
         report.value("samples_per_s", rounded(1.0 / seconds.max(1e-9), 3)).memory();
         for note in &notes {

@@ -120,13 +120,13 @@ impl<K: Task> Trainable for Training<K> {
         self.batch_of(seed, step);
         let horizon = self.experiment.iterations.horizon(seed, step, self.experiment.train.loss_window);
         let samples = K::samples(&self.board, &self.samples);
-        let told =
+        let loss =
             self.batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad)?;
         drop(samples);
         let count = K::len(&self.samples);
         let variants = count / self.chosen.len().max(1);
-        let bad_sample = told.bad.map(|sample| u64::from(self.chosen[sample / variants]));
-        Ok(StepStats { loss: told.loss, samples: count, bad_sample })
+        let bad_sample = loss.bad.map(|sample| u64::from(self.chosen[sample / variants]));
+        Ok(StepStats { loss: loss.loss, samples: count, bad_sample })
     }
 
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {

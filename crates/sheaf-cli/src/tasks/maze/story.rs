@@ -51,7 +51,7 @@ impl<'a> Film<'a> {
     /// Stores the frame of one iteration, if it was decoded.
     pub(super) fn record(&mut self, moment: &Moment<'_>) {
         if let Some(heat) = &mut self.heat {
-            agents_to_pixels(self.grid, moment.primal, heat);
+            agents_to_pixels(self.grid, moment.residual, heat);
         }
         if let Some(outputs) = moment.outputs.filter(|_| moment.iteration.is_multiple_of(self.every)) {
             self.keep(moment.iteration, outputs);
@@ -135,7 +135,7 @@ impl Story<'_> {
         report.add("iterations", "iterations", watched.iterations, text).value("settled", watched.settled);
         report.value("height", maze.height).value("width", maze.width);
         let notes = maze.notes.iter().map(ToString::to_string).collect();
-        self.plan.finish(&mut report, &self.solve.distances, self.solve.seconds, notes);
+        self.plan.finish(&mut report, &self.solve.course, self.solve.seconds, notes);
         Ok(report)
     }
 
