@@ -197,6 +197,8 @@ fn options_without_effect_are_refused() {
         "eval --weights builtin:maze --data x --max-iterations 3",
         "export --weights builtin:maze --share 0.3 --out o",
         "train tiny.toml --out run --checkpoint c.safetensors",
+        "bench scaling --batch 3",
+        "bench solve --threads 2",
     ] {
         assert!(fails(dir.path(), command).starts_with("exit 2"), "{command}");
     }
