@@ -53,7 +53,7 @@ fn survives_kills(folder: &Path, experiment: &str, text: &str) {
     finished(train(folder, experiment, "whole", false));
     let whole = start.elapsed();
     // Short lives: starting over and what a kill destroys leave some of the run for the last one.
-    let longest = whole.mul_f64(1.5 / kills as f64).max(Duration::from_millis(60));
+    let longest = whole.mul_f64(0.8 / kills as f64).max(Duration::from_millis(60));
     let (run, mut done, mut advanced) = (folder.join("killed"), 0, 0);
     while done < kills && !run.join("final.safetensors").exists() {
         let before = newest(&run);
