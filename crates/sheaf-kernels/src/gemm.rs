@@ -10,7 +10,7 @@
 mod portable;
 
 use super::simd::{Level, level};
-use crate::Real;
+use crate::{Precision, Real};
 
 /// A row-major matrix view: `rows × cols`, consecutive rows `stride` apart.
 #[derive(Clone, Copy, Debug)]
@@ -88,10 +88,13 @@ pub struct Product<'a, T> {
 pub trait Gemm: Sized {
     /// Runs a product, at most at this level.
     fn product(product: Product<'_, Self>, limit: Level);
+    /// Runs a product with operands rounded to bf16, at most at this level. Only `f32` has such products; `f64` runs
+    /// the product as it is, and whoever lets a user choose the precision refuses the combination.
+    fn product_bf16(product: Product<'_, Self>, limit: Level);
 }
 
 macro_rules! gemm_of {
-    ($t:ident, $kernel:ident) => {
+    ($t:ident, $kernel:ident, $bf16:path) => {
         impl Gemm for $t {
             #[allow(unsafe_code)]
             #[inline]
@@ -107,12 +110,17 @@ macro_rules! gemm_of {
                     _ => portable::product(product),
                 }
             }
+
+            #[inline]
+            fn product_bf16(product: Product<'_, $t>, limit: Level) {
+                $bf16(product, limit)
+            }
         }
     };
 }
 
-gemm_of!(f32, product_f32);
-gemm_of!(f64, product_f64);
+gemm_of!(f32, product_f32, super::bf16::product);
+gemm_of!(f64, product_f64, f64::product);
 
 /// `out = beta·out + alpha·a·b`, `out` dense row-major `a.rows × b.cols`; `beta` must be 0 or 1.
 #[inline]
@@ -127,18 +135,60 @@ pub fn may_allocate() -> bool {
     level() == Level::Portable
 }
 
-/// As [`gemm()`], at most at this level: for benches and tests that compare levels.
-pub fn gemm_at<T: Real>(limit: Level, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+/// As [`gemm()`], with operands in this precision.
+#[inline]
+pub fn gemm_in<T: Real>(
+    precision: Precision,
+    out: &mut [T],
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
     let stride = b.cols;
-    run(limit, out, stride, a, b, alpha, beta);
+    gemm_strided_in(precision, out, stride, a, b, alpha, beta);
+}
+
+/// As [`gemm_in`], at most at this level: for benches and tests that compare levels.
+pub fn gemm_at<T: Real>(
+    (limit, precision): (Level, Precision),
+    out: &mut [T],
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
+    let stride = b.cols;
+    run((limit, precision), out, stride, a, b, alpha, beta);
 }
 
 /// As [`gemm()`], with the rows of `out` `stride` apart.
 pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
-    run(level(), out, stride, a, b, alpha, beta);
+    run((level(), Precision::Full), out, stride, a, b, alpha, beta);
 }
 
-fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+/// As [`gemm_strided`], with operands in this precision.
+pub fn gemm_strided_in<T: Real>(
+    precision: Precision,
+    out: &mut [T],
+    stride: usize,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
+    run((level(), precision), out, stride, a, b, alpha, beta);
+}
+
+fn run<T: Real>(
+    (limit, precision): (Level, Precision),
+    out: &mut [T],
+    stride: usize,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     assert_eq!(k, b.rows, "gemm: inner dimensions differ");
     assert!(n <= stride || m <= 1, "gemm: output rows overlap");
@@ -149,7 +199,11 @@ fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Ma
     }
     let add = beta == T::ONE;
     if k > 0 {
-        T::product(Product { out, stride, a, b, alpha, add }, limit);
+        let product = Product { out, stride, a, b, alpha, add };
+        match precision {
+            Precision::Full => T::product(product, limit),
+            Precision::Bf16 => T::product_bf16(product, limit),
+        }
     } else if !add {
         (0..m).for_each(|i| out[i * stride..][..n].fill(T::ZERO));
     }
@@ -245,7 +299,7 @@ mod tests {
                 reference(&mut want, n + pad, a, b, alpha, add);
                 for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
                     let (mut got, beta) = (before.clone(), if add { T::ONE } else { T::ZERO });
-                    run(level, &mut got, n + pad, a, b, alpha, beta);
+                    run((level, Precision::Full), &mut got, n + pad, a, b, alpha, beta);
                     // Sums of k products near 1, in any order.
                     let limit = 4.0 * T::EPSILON.to_f64() * (k as f64 + 4.0);
                     for (g, w) in got.iter().zip(&want) {
@@ -278,7 +332,8 @@ mod tests {
     fn what_lies_in_the_output_is_not_read_when_it_is_overwritten() {
         for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
             let mut out = [f32::NAN; 6];
-            run(level, &mut out, 3, Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3), 1.0, 0.0);
+            let (a, b) = (Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3));
+            run((level, Precision::Full), &mut out, 3, a, b, 1.0, 0.0);
             assert_eq!(out, [3.0, 3.0, 3.0, 6.0, 6.0, 6.0]);
         }
     }
