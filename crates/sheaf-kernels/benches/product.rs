@@ -5,9 +5,9 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use sheaf_kernels::Precision;
 use sheaf_kernels::gemm::{Mat, gemm_at};
 use sheaf_kernels::simd::Level;
-use sheaf_kernels::Precision;
 
 fn main() {
     divan::main();

@@ -86,6 +86,8 @@ pub struct Product<'a, T> {
 
 /// Scalars that can be multiplied.
 pub trait Gemm: Sized {
+    /// Whether [`product_bf16`](Self::product_bf16) rounds its operands.
+    const HAS_BF16: bool;
     /// Runs a product, at most at this level.
     fn product(product: Product<'_, Self>, limit: Level);
     /// Runs a product with operands rounded to bf16, at most at this level. Only `f32` has such products; `f64` runs
@@ -94,8 +96,10 @@ pub trait Gemm: Sized {
 }
 
 macro_rules! gemm_of {
-    ($t:ident, $kernel:ident, $bf16:path) => {
+    ($t:ident, $kernel:ident, $has:literal, $bf16:path) => {
         impl Gemm for $t {
+            const HAS_BF16: bool = $has;
+
             #[allow(unsafe_code)]
             #[inline]
             fn product(product: Product<'_, $t>, limit: Level) {
@@ -119,8 +123,8 @@ macro_rules! gemm_of {
     };
 }
 
-gemm_of!(f32, product_f32, super::bf16::product);
-gemm_of!(f64, product_f64, f64::product);
+gemm_of!(f32, product_f32, true, super::bf16::product);
+gemm_of!(f64, product_f64, false, f64::product);
 
 /// `out = beta·out + alpha·a·b`, `out` dense row-major `a.rows × b.cols`; `beta` must be 0 or 1.
 #[inline]

@@ -93,7 +93,8 @@ unsafe fn run<const A: usize, const B: usize>(product: Product<'_, f32>) {
                 let width = (v * LEN).min(n - col);
                 let last = width - (v - 1) * LEN;
                 let add = add || first > 0;
-                let block = Block { pairs, a_row, a_pair, b_pair: v * LEN, out_row: stride, last, alpha, add };
+                let block =
+                    Block { pairs, a_row, a_pair, b_pair: v * LEN, out_row: stride, last, alpha, add };
                 // SAFETY: as above, for the columns of `b`; the output was checked to hold all rows.
                 unsafe {
                     pack_b(b, (from, depth), (col, width), v * LEN, room_b);

@@ -82,8 +82,8 @@ pub(super) unsafe fn interleave(source: Source, to: *mut u32, wide: usize) {
     let Source { first, stride, lines, len } = source;
     // Number 2i of the result is i of the low half, 2i + 1 is i of the high half.
     let order = _mm512_set_epi16(
-        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2,
-        17, 1, 16, 0,
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
+        2, 17, 1, 16, 0,
     );
     for l in 0..lines.div_ceil(2) {
         let both = 2 * l + 1 < lines;
@@ -94,10 +94,7 @@ pub(super) unsafe fn interleave(source: Source, to: *mut u32, wide: usize) {
                 let low = load(from, left);
                 let high = load(from.wrapping_add(stride), if both { left } else { 0 });
                 let packed: __m512i = transmute(_mm512_cvtne2ps_pbh(high, low));
-                _mm512_storeu_si512(
-                    to.add(l * wide + at).cast(),
-                    _mm512_permutexvar_epi16(order, packed),
-                );
+                _mm512_storeu_si512(to.add(l * wide + at).cast(), _mm512_permutexvar_epi16(order, packed));
             }
         }
     }

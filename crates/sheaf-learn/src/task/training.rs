@@ -42,7 +42,7 @@ impl<K: Task> Training<K> {
             return Err(Error::new(ErrorKind::Malformed, place, want, got)
                 .hint("lower train.batch, or take more samples"));
         }
-        let model = K::model(&experiment.model)?;
+        let model = experiment.model()?;
         let board = K::board(&experiment.model, &data.train)?;
         Ok(Self {
             experiment,
