@@ -9,6 +9,8 @@
 
 mod portable;
 
+use super::aligned::AlignedVec;
+use super::bf16::pairs_len;
 use super::simd::{Level, level};
 use crate::{Precision, Real};
 
@@ -20,6 +22,8 @@ pub struct Mat<'a, T> {
     cols: usize,
     row_stride: usize,
     col_stride: usize,
+    /// The matrix as bf16 pairs, if it was packed before.
+    pairs: &'a [u32],
 }
 
 impl<'a, T> Mat<'a, T> {
@@ -34,7 +38,23 @@ impl<'a, T> Mat<'a, T> {
     pub fn strided(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Self {
         assert!(cols <= stride || rows <= 1, "matrix view: rows overlap");
         assert!(data.len() >= last_index(rows, cols, stride), "matrix view: slice too short");
-        Self { data, rows, cols, row_stride: stride, col_stride: 1 }
+        Self { data, rows, cols, row_stride: stride, col_stride: 1, pairs: &[] }
+    }
+
+    /// The same matrix, with what [`pack_bf16`] made of it: as a right operand in bf16 it is not packed again.
+    #[inline]
+    pub fn packed(self, pairs: &'a [u32]) -> Self {
+        assert!(
+            pairs.is_empty() || pairs.len() == pairs_len(self.rows, self.cols),
+            "matrix view: other pairs"
+        );
+        Self { pairs, ..self }
+    }
+
+    /// The matrix as bf16 pairs, or nothing.
+    #[inline]
+    pub(crate) fn pairs(&self) -> &'a [u32] {
+        self.pairs
     }
 
     /// (rows, columns).
@@ -64,6 +84,7 @@ impl<'a, T> Mat<'a, T> {
             cols: self.rows,
             row_stride: self.col_stride,
             col_stride: self.row_stride,
+            pairs: &[],
         }
     }
 }
@@ -93,10 +114,12 @@ pub trait Gemm: Sized {
     /// Runs a product with operands rounded to bf16, at most at this level. Only `f32` has such products; `f64` runs
     /// the product as it is, and whoever lets a user choose the precision refuses the combination.
     fn product_bf16(product: Product<'_, Self>, limit: Level);
+    /// See [`pack_bf16`].
+    fn pack_bf16(b: Mat<'_, Self>, to: &mut AlignedVec<u32>);
 }
 
 macro_rules! gemm_of {
-    ($t:ident, $kernel:ident, $has:literal, $bf16:path) => {
+    ($t:ident, $kernel:ident, $has:literal, $bf16:path, $pack:path) => {
         impl Gemm for $t {
             const HAS_BF16: bool = $has;
 
@@ -119,18 +142,34 @@ macro_rules! gemm_of {
             fn product_bf16(product: Product<'_, $t>, limit: Level) {
                 $bf16(product, limit)
             }
+
+            #[inline]
+            fn pack_bf16(b: Mat<'_, $t>, to: &mut AlignedVec<u32>) {
+                $pack(b, to)
+            }
         }
     };
 }
 
-gemm_of!(f32, product_f32, true, super::bf16::product);
-gemm_of!(f64, product_f64, false, f64::product);
+gemm_of!(f32, product_f32, true, super::bf16::product, super::bf16::pack);
+gemm_of!(f64, product_f64, false, f64::product, drop_pairs);
 
 /// `out = beta·out + alpha·a·b`, `out` dense row-major `a.rows × b.cols`; `beta` must be 0 or 1.
 #[inline]
 pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
     let stride = b.cols;
     gemm_strided(out, stride, a, b, alpha, beta);
+}
+
+/// Packs a matrix that is the right operand of many bf16 products, for [`Mat::packed`]. Where there is no use for it, `to`
+/// becomes empty. Allocates only when the matrix is larger than all before.
+pub fn pack_bf16<T: Real>(b: Mat<'_, T>, to: &mut AlignedVec<u32>) {
+    T::pack_bf16(b, to);
+}
+
+/// `f64` has no bf16 products.
+fn drop_pairs(_b: Mat<'_, f64>, to: &mut AlignedVec<u32>) {
+    *to = AlignedVec::default();
 }
 
 /// Whether products may allocate: only those of the `gemm` crate do, on CPUs without this crate's kernels and with

@@ -20,7 +20,7 @@
 use crate::error::{check_finite, check_len, check_precision};
 use crate::{Error, ErrorKind, Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::gemm::{Mat, gemm, gemm_in, gemm_strided_in};
+use sheaf_kernels::gemm::{Mat, gemm, gemm_in, gemm_strided_in, pack_bf16};
 
 /// G, Gᵀ and C = G Gᵀ.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct SharedStack<T> {
     /// The largest |C − I|.
     off: T,
     precision: Precision,
+    /// G, Gᵀ and C as bf16 pairs, if the products read them.
+    pairs: [AlignedVec<u32>; 3],
 }
 
 /// Gradients of C, and of G as far as it is used directly. [`SharedStack::vjp`] adds the former to the latter.
@@ -47,7 +49,8 @@ pub struct SharedStackGrad<T> {
 impl<T: Real> Default for SharedStack<T> {
     fn default() -> Self {
         let (g, gt, c) = Default::default();
-        Self { m: 0, d_v: 0, g, gt, c, off: T::ZERO, precision: Precision::Full }
+        let (off, precision, pairs) = (T::ZERO, Precision::Full, Default::default());
+        Self { m: 0, d_v: 0, g, gt, c, off, precision, pairs }
     }
 }
 
@@ -62,7 +65,10 @@ impl<T: Real> SharedStack<T> {
     /// Sets the precision of the products of agents. `f64` is for references and has no bf16 products.
     pub fn set_precision(&mut self, precision: Precision) -> Result<()> {
         check_precision::<T>("precision of the shared maps", precision)?;
-        self.precision = precision;
+        if self.precision != precision {
+            self.precision = precision;
+            self.pack();
+        }
         Ok(())
     }
 
@@ -91,6 +97,7 @@ impl<T: Real> SharedStack<T> {
         }
         let (g, gt) = (Mat::new(&self.g, m, d_v), Mat::new(&self.gt, d_v, m));
         gemm(&mut self.c[..m * m], g, gt, T::ONE, T::ZERO);
+        self.pack();
         self.off = T::ZERO;
         for (i, row) in self.c[..m * m].chunks_exact(m.max(1)).enumerate() {
             for (j, &c) in row.iter().enumerate() {
@@ -100,6 +107,19 @@ impl<T: Real> SharedStack<T> {
             }
         }
         Ok(())
+    }
+
+    /// Packs the operands that all products share, in bf16.
+    fn pack(&mut self) {
+        let (m, d_v, [g, gt, c]) = (self.m, self.d_v, &mut self.pairs);
+        match self.precision {
+            Precision::Full => self.pairs = Default::default(),
+            Precision::Bf16 => {
+                pack_bf16(Mat::new(&self.g, m, d_v), g);
+                pack_bf16(Mat::new(&self.gt, d_v, m), gt);
+                pack_bf16(Mat::new(&self.c, m, m), c);
+            }
+        }
     }
 
     /// Adjoint of [`prepare`](Self::prepare): adds the gradients of G and C to `d_maps` `[m, d_v]`.
@@ -145,19 +165,21 @@ impl<T: Real> SharedStack<T> {
     /// y = x Gᵀ, overwriting.
     pub(super) fn project(&self, x: &[T], y: &mut [T], stride: usize) {
         let x = Mat::new(x, self.rows(x), self.d_v);
-        gemm_strided_in(self.precision, y, stride, x, Mat::new(&self.gt, self.d_v, self.m), T::ONE, T::ZERO);
+        let gt = Mat::new(&self.gt, self.d_v, self.m).packed(&self.pairs[1]);
+        gemm_strided_in(self.precision, y, stride, x, gt, T::ONE, T::ZERO);
     }
 
     /// g = q G, overwriting or adding.
     pub(super) fn lift(&self, q: &[T], stride: usize, g: &mut [T], add: bool) {
         let q = Mat::strided(q, self.rows(g), self.m, stride);
-        gemm_in(self.precision, g, q, Mat::new(&self.g, self.m, self.d_v), T::ONE, beta(add));
+        let maps = Mat::new(&self.g, self.m, self.d_v).packed(&self.pairs[0]);
+        gemm_in(self.precision, g, q, maps, T::ONE, beta(add));
     }
 
     /// s = r C, overwriting or adding.
     pub(super) fn gram(&self, r: &[T], s: &mut [T], add: bool) {
         let rows = r.len() / self.m;
-        let (r, c) = (Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m));
+        let (r, c) = (Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m).packed(&self.pairs[2]));
         gemm_in(self.precision, s, r, c, T::ONE, beta(add));
     }
 }

@@ -69,6 +69,38 @@ pub(super) unsafe fn product(product: Product<'_, f32>) {
     }
 }
 
+/// Packs a right operand as [`run`] reads it: parts of the inner dimension, in each the runs of columns.
+///
+/// # Safety
+/// The CPU must have AVX-512 F, BW, DQ, VL and BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+pub(super) unsafe fn pack(b: Mat<'_, f32>, to: &mut [u32]) {
+    let (k, n) = b.shape();
+    let vectors = n.div_ceil(LEN);
+    for (first, pairs) in parts(k) {
+        for (start, v) in columns(vectors) {
+            let (col, at) = (start * LEN, place(vectors, (first, pairs), start));
+            let (rows, wide) = ((2 * first, (2 * pairs).min(k - 2 * first)), v * LEN);
+            let to = &mut to[at..at + pairs * wide];
+            // SAFETY: the part is inside the view; the slice has room for it.
+            unsafe { pack_b(b, rows, (col, wide.min(n - col)), wide, to.as_mut_ptr()) };
+        }
+    }
+}
+
+/// The runs of columns: first register and number of registers.
+#[inline(always)]
+fn columns(vectors: usize) -> impl Iterator<Item = (usize, usize)> {
+    let wide = vectors.div_ceil(VECTORS);
+    (0..wide).map(move |i| share(vectors, wide, i))
+}
+
+/// Where a run of columns lies in a packed operand.
+#[inline(always)]
+fn place(vectors: usize, (first, pairs): (usize, usize), start: usize) -> usize {
+    (first * vectors + pairs * start) * LEN
+}
+
 /// The product block by block.
 ///
 /// # Safety
@@ -81,14 +113,13 @@ unsafe fn run<const A: usize, const B: usize>(product: Product<'_, f32>) {
     let (mut room_a, mut room_b) = (MaybeUninit::<Room<A>>::uninit(), MaybeUninit::<Room<B>>::uninit());
     let (room_a, room_b) = (room_a.as_mut_ptr().cast::<u32>(), room_b.as_mut_ptr().cast::<u32>());
     let out = out.as_mut_ptr();
-    let vectors = n.div_ceil(LEN);
-    let (tall, wide) = (m.div_ceil(HEIGHT), vectors.div_ceil(VECTORS));
+    let (vectors, tall) = (n.div_ceil(LEN), m.div_ceil(HEIGHT));
     for (first, pairs) in parts(k) {
         let (from, depth) = (2 * first, (2 * pairs).min(k - 2 * first));
         for (top, height) in (0..tall).map(|i| share(m, tall, i)) {
             // SAFETY: the part is inside the view, which was checked against its slice; there is room for it.
             let (a_row, a_pair) = unsafe { pack_a(a, (top, height), (from, depth), room_a) };
-            for (start, v) in (0..wide).map(|i| share(vectors, wide, i)) {
+            for (start, v) in columns(vectors) {
                 let col = start * LEN;
                 let width = (v * LEN).min(n - col);
                 let last = width - (v - 1) * LEN;
@@ -97,8 +128,13 @@ unsafe fn run<const A: usize, const B: usize>(product: Product<'_, f32>) {
                     Block { pairs, a_row, a_pair, b_pair: v * LEN, out_row: stride, last, alpha, add };
                 // SAFETY: as above, for the columns of `b`; the output was checked to hold all rows.
                 unsafe {
-                    pack_b(b, (from, depth), (col, width), v * LEN, room_b);
-                    rows(&block, v, height, room_a, room_b, out.add(top * stride + col));
+                    let lines = if b.pairs().is_empty() {
+                        pack_b(b, (from, depth), (col, width), v * LEN, room_b);
+                        room_b.cast_const()
+                    } else {
+                        b.pairs()[place(vectors, (first, pairs), start)..].as_ptr()
+                    };
+                    rows(&block, v, height, room_a, lines, out.add(top * stride + col));
                 }
             }
         }

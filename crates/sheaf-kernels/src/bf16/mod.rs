@@ -20,7 +20,8 @@ mod twin;
 
 use std::sync::OnceLock;
 
-use super::gemm::Product;
+use super::aligned::AlignedVec;
+use super::gemm::{Mat, Product};
 use super::simd::{Level, level};
 
 /// Inner products longer than this are split.
@@ -50,6 +51,27 @@ fn detect() -> bool {
 #[cfg(not(target_arch = "x86_64"))]
 fn detect() -> bool {
     false
+}
+
+/// Length of a packed right operand.
+pub(super) fn pairs_len(k: usize, n: usize) -> usize {
+    k.div_ceil(2).saturating_mul(n.next_multiple_of(16))
+}
+
+/// Packs a right operand as the kernel reads it; nothing is left where the kernel does not run.
+#[allow(unsafe_code)]
+pub(super) fn pack(b: Mat<'_, f32>, to: &mut AlignedVec<u32>) {
+    let (k, n) = b.shape();
+    if !has_instructions() {
+        *to = AlignedVec::default();
+    } else if to.len() != pairs_len(k, n) {
+        *to = AlignedVec::zeros(pairs_len(k, n));
+    }
+    #[cfg(target_arch = "x86_64")]
+    if !to.is_empty() {
+        // SAFETY: the CPU has these instructions.
+        unsafe { avx512::pack(b, to) };
+    }
 }
 
 /// Runs a product, at most at this level.

@@ -1,6 +1,7 @@
 //! The kernel against its twin, bit for bit, and the twin against its rules.
 
-use super::super::gemm::{Mat, gemm_at};
+use super::super::aligned::AlignedVec;
+use super::super::gemm::{Mat, gemm_at, gemm_in, pack_bf16};
 use super::super::simd::Level;
 use super::twin::round;
 use super::{DEPTH, has_instructions, parts};
@@ -60,6 +61,24 @@ fn the_kernel_and_its_twin_give_the_same_bits() {
             for level in [Level::Portable, Level::Avx2, Level::Avx512] {
                 same_bits(&of(level), &want, &format!("{m}x{k}x{n}, case {case}, {level:?}"));
             }
+        }
+    }
+}
+
+#[test]
+fn an_operand_that_was_packed_before_gives_the_same_bits() {
+    let stream = &mut TestRng::new(6);
+    for (m, k, n) in SHAPES {
+        let mut numbers = |len: usize| (0..len).map(|_| stream.normal() as f32).collect::<Vec<_>>();
+        let (a, b) = (numbers(m * k), numbers(k * n));
+        let mut pairs = AlignedVec::default();
+        for b in [Mat::new(&b, k, n), Mat::new(&b, n, k).t()] {
+            pack_bf16(b, &mut pairs);
+            assert_eq!(pairs.is_empty(), !has_instructions());
+            let (mut got, mut want) = (vec![0.0; m * n], vec![0.0; m * n]);
+            gemm_in(Precision::Bf16, &mut got, Mat::new(&a, m, k), b.packed(&pairs), 1.0, 0.0);
+            gemm_in(Precision::Bf16, &mut want, Mat::new(&a, m, k), b, 1.0, 0.0);
+            same_bits(&got, &want, &format!("{m}x{k}x{n}"));
         }
     }
 }
