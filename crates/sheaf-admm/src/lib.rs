@@ -11,7 +11,7 @@ pub mod x_update;
 pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
-pub use sheaf_kernels::Real;
+pub use sheaf_kernels::{Precision, Real};
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]

@@ -12,6 +12,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sheaf_admm::Result;
+use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
 use crate::commands::{Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, trace};
@@ -174,6 +175,24 @@ pub enum OnNanArg {
     Rollback,
 }
 
+/// Precision of the operands of matrix products; sums are always f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionArg {
+    /// As they are
+    F32,
+    /// Rounded to bfloat16: faster on CPUs with AVX-512 BF16
+    Bf16,
+}
+
+impl From<PrecisionArg> for PrecisionKind {
+    fn from(arg: PrecisionArg) -> Self {
+        match arg {
+            PrecisionArg::F32 => Self::F32,
+            PrecisionArg::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 const EVAL_EXAMPLES: &str = "\
 Examples:
   sheaf data maze --size 19 --count 1000 --out test.npz
@@ -203,6 +222,9 @@ pub struct EvalArgs {
     /// Most iterations of a sample that does not settle
     #[arg(long, value_name = "K", value_parser = iterations, default_value = "400", requires = "until_settled")]
     pub max_iterations: usize,
+    /// Precision of the operands of matrix products, instead of the experiment's
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionArg>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::{batch, iterations, threads};
+use super::{PrecisionArg, batch, iterations, threads};
 use crate::commands::BenchKind;
 use crate::tasks;
 
@@ -40,6 +40,9 @@ pub struct BenchArgs {
     /// Size of a sample; with scaling, the largest
     #[arg(long, value_name = "N")]
     pub size: Option<usize>,
+    /// Precision of the operands of matrix products, instead of the experiment's
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionArg>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,

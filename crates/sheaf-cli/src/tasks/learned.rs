@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Once;
 
 use clap::{Args, Command};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
 use sheaf_learn::config::strict;
 use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
@@ -17,6 +18,7 @@ use super::{
     AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload, bench,
 };
 use crate::args::BenchKind;
+use crate::progress::say;
 use crate::report::Report;
 
 /// What the commands need from a learned task in addition to its declaration.
@@ -79,6 +81,16 @@ impl<K> Agents<K> {
     pub const NEW: Self = Self(PhantomData);
 }
 
+/// Says once that bf16 is slow on this CPU.
+pub(super) fn told_if_slow(precision: Precision) {
+    static TOLD: Once = Once::new();
+    if !precision.is_fast() {
+        TOLD.call_once(|| {
+            say("note: no AVX-512 BF16 here; bf16 products give the same bits in plain loops, slower than f32");
+        });
+    }
+}
+
 /// The experiment `text` with overridden keys, checked.
 fn experiment<K: Learned>(place: &str, text: &str, overrides: &[String]) -> Result<Experiment<K>> {
     let experiment: Experiment<K> = strict::parse(place, text, overrides)?;
@@ -115,6 +127,7 @@ impl<K: Learned> Task for Agents<K> {
         let experiment = experiment::<K>(place, text, overrides)?;
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+        told_if_slow(experiment.train.precision.into());
         Ok(Prepared { model: Box::new(Training::new(experiment)?), config, options, seed })
     }
 
@@ -124,7 +137,13 @@ impl<K: Learned> Task for Agents<K> {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
-        K::evaluate_file(&Weights::load(weights)?, request, report)
+        let Weights { experiment, mut model, params } = Weights::<K>::load(weights)?;
+        if let Some(precision) = request.precision {
+            model = model.in_precision(precision.into())?;
+        }
+        told_if_slow(model.precision());
+        report.value("precision", model.precision().name());
+        K::evaluate_file(&Weights { experiment, model, params }, request, report)
     }
 
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {

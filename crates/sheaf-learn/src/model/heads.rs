@@ -15,6 +15,7 @@
 //! | A, B | views, slots, d_e or d_v, rank |
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
 use super::section::{Choices, MapKind, ModelSection, ObjectiveKind};
@@ -128,6 +129,12 @@ impl Heads {
             upper_init: section.upper_init,
             rho_init: section.rho_init,
         }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        let factors = self.low_rank.iter_mut().flat_map(|(_, a, b)| [a, b]);
+        self.columns.iter_mut().flatten().chain(factors).for_each(|head| head.set_precision(precision));
     }
 
     /// Writes the initial values.

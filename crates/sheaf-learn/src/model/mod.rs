@@ -60,7 +60,7 @@ pub use worker::Worker;
 
 use std::ops::Range;
 
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Real, Result};
 
 use crate::init;
 use crate::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
@@ -87,6 +87,7 @@ pub struct Model<E, D> {
     beta: Option<Range<usize>>,
     eta: Option<Range<usize>>,
     constraints: Range<usize>, // [objective_rows, d_v], shared by all agents; empty without constraints
+    precision: Precision,
     /// Parameters that samples use directly; the others are used through tables.
     touched: Range<usize>,
 }
@@ -143,8 +144,44 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
             beta,
             eta,
             constraints,
+            precision: Precision::Full,
             touched,
         })
+    }
+
+    /// The same model with products in this precision: those of encoder, heads, decoder and shared maps, forward and
+    /// adjoint. Sums, parameters, norms, losses and the scalars of the solver keep their own precision. Refused where
+    /// the solver promises more digits than bf16 has.
+    pub fn in_precision(mut self, precision: Precision) -> Result<Self> {
+        let tight = match self.choices.consensus {
+            _ if precision == Precision::Full => None,
+            ConsensusKind::Exact => Some("model.consensus = \"exact\"".into()),
+            _ if self.section.cg_tolerance > 0.0 => {
+                Some(format!("model.cg_tolerance = {}", self.section.cg_tolerance))
+            }
+            _ => None,
+        };
+        if let Some(got) = tight {
+            let expected = "\"f32\" where consensus is solved to a tolerance: bf16 has three digits";
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "train.precision",
+                expected,
+                format!("\"bf16\" with {got}"),
+            )
+            .hint("set train.precision = \"f32\", or a fixed number of steps: model.cg_tolerance = 0"));
+        }
+        self.precision = precision;
+        self.encoder.set_precision(precision);
+        self.heads.set_precision(precision);
+        self.decoder.set_precision(precision);
+        self.maps.set_precision(precision);
+        Ok(self)
+    }
+
+    /// The precision of the products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The keys the model was built from.

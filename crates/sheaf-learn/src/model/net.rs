@@ -5,6 +5,7 @@
 use std::fmt::Debug;
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 
 use crate::rng::Stream;
 
@@ -12,6 +13,10 @@ use crate::rng::Stream;
 pub trait Encoder: Clone + Debug + Send + Sync + 'static {
     /// Features of some views, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send + Sync;
+
+    /// Sets the precision of the products that tolerate bf16, usually those of all layers, forward and adjoint. An
+    /// encoder that does nothing here runs in full precision.
+    fn set_precision(&mut self, _precision: Precision) {}
 
     /// Length of a view.
     fn view_len(&self) -> usize;
@@ -58,6 +63,9 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     type Table<T: Real>: Default + Debug + Send + Sync;
     /// Outputs of some rows, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send;
+
+    /// Sets the precision of the products, as for [`Encoder::set_precision`].
+    fn set_precision(&mut self, _precision: Precision) {}
 
     /// Number of outputs of an agent.
     fn outputs(&self) -> usize;

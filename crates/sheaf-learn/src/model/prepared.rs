@@ -1,5 +1,6 @@
 //! What depends only on the parameters: computed once per batch, read by every worker.
 
+use sheaf_admm::error::check_precision;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
@@ -39,6 +40,7 @@ impl<T: Real, D: Decoder> Default for Prepared<T, D> {
 impl<T: Real, D: Decoder> Prepared<T, D> {
     /// Prepares the model for these parameters.
     pub fn prepare<E: Encoder>(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf) -> Result<()> {
+        check_precision::<T>("precision of the model", model.precision)?;
         model.maps.prepare(params, sheaf, &mut self.maps)?;
         model.decoder.prepare(params, &mut self.decoder);
         self.rho = model.rho(params).0;

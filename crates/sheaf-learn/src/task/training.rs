@@ -43,7 +43,7 @@ impl<K: Task> Training<K> {
             return Err(Error::new(ErrorKind::Malformed, place, want, got)
                 .hint("lower train.batch, or take more samples"));
         }
-        let model = K::model(&experiment.model)?;
+        let model = experiment.model()?;
         let board = K::board(&experiment.model, &data.train)?;
         // Every thread keeps x, z and u of the iterations that gradients go back through, and scratch of that size.
         let horizon = &experiment.iterations;

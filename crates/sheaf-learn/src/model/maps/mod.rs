@@ -18,7 +18,7 @@ pub use table::{MapTable, MapTableGrad};
 use std::ops::Range;
 
 use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack_base};
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::low_rank::LowRankShape;
 use sheaf_kernels::vector::add;
@@ -58,6 +58,7 @@ pub struct ModelMaps {
     d_e: usize,
     slots: usize,
     start: MapStart,
+    precision: Precision,
 }
 
 /// What depends only on the parameters.
@@ -104,7 +105,13 @@ impl ModelMaps {
         let rank = if choices.admm() && choices.maps == MapKind::LowRank { section.rank } else { 0 };
         let scale = section.alpha / section.rank.max(1) as f64;
         let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
-        Self { form, kind, base, rank, scale, d_v, d_e, slots, start }
+        let precision = Precision::Full;
+        Self { form, kind, base, rank, scale, d_v, d_e, slots, start, precision }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 
     /// The form in which the maps reach the solver.
@@ -166,6 +173,7 @@ impl ModelMaps {
                     MapKind::Orthonormal => p.cayley.forward(self.d_v, own, all),
                     _ => all.chunks_exact_mut(own.len()).for_each(|slots| slots.copy_from_slice(own)),
                 }
+                p.stack.set_precision(self.precision)?;
                 p.stack.prepare(all, self.d_v)
             }
         }

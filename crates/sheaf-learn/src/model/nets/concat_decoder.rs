@@ -3,6 +3,7 @@
 //! The view's part of the first product is computed once per distinct view; see [`ConcatDense`].
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::vector::multiply;
 
@@ -69,6 +70,11 @@ impl Decoder for ConcatDecoder {
     type Prepared<T: Real> = ();
     type Table<T: Real> = ConcatTable<T>;
     type Work<T: Real> = ConcatWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.dense.set_precision(precision);
+        self.out.set_precision(precision);
+    }
 
     fn outputs(&self) -> usize {
         self.out.output()

@@ -1,6 +1,7 @@
 //! A decoder that reads only the state: outputs = x W + b.
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
 use crate::model::net::{Decoder, DecoderGrad, Rows};
@@ -29,6 +30,10 @@ impl Decoder for LinearDecoder {
     type Prepared<T: Real> = ();
     type Table<T: Real> = ();
     type Work<T: Real> = LinearWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.0.set_precision(precision);
+    }
 
     fn outputs(&self) -> usize {
         self.0.output()

@@ -11,7 +11,7 @@ use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
 use crate::mnist::shifts::Shift;
 use crate::mnist::task::ImageData;
-use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
+use sheaf_learn::config::{DecayKind, PrecisionKind, StrictConfig, TrainSection, strict};
 use sheaf_learn::task::{Epochs, Loaded};
 
 /// The `[eval]` section: what is evaluated during training.
@@ -73,6 +73,15 @@ impl CnnExperiment {
         }
         // The layout holds only names and sizes; a network beyond the limit is refused here.
         CnnModel::new(self.model.clone())?.layout().check()?;
+        if self.train.precision != PrecisionKind::F32 {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "train.precision",
+                "\"f32\" for mnist-cnn",
+                "\"bf16\"",
+            )
+            .hint("the network is a baseline and its convolutions have no bf16 products"));
+        }
         self.train.options().map(drop)
     }
 }
