@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::run::{cargo, check, root};
-use crate::{files, machete, readme};
+use crate::{deny, files, machete, package, readme};
 
 struct Stage {
     name: &'static str,
@@ -23,10 +23,16 @@ const STAGES: &[Stage] = &[
     Stage { name: "files", what: "file lengths, places of unsafe code and goldens, host names", run: files },
     Stage { name: "fmt", what: "cargo fmt --check", run: fmt },
     Stage { name: "machete", what: "no dependency that nothing uses", run: unused_dependencies },
+    Stage {
+        name: "deny",
+        what: "licences, sources and duplicate versions of dependencies",
+        run: dependencies,
+    },
     Stage { name: "clippy", what: "clippy on everything, warnings are errors", run: clippy },
     Stage { name: "test", what: "all tests, doc tests included", run: test },
     Stage { name: "simd-off", what: "all tests once more, as on a CPU without our kernels", run: simd_off },
     Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
+    Stage { name: "package", what: "what the published crates contain", run: packages },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
 ];
@@ -103,6 +109,16 @@ fn fmt() -> Result<Outcome> {
 
 fn unused_dependencies() -> Result<Outcome> {
     Ok(if machete::run()? { Outcome::Done } else { Outcome::NotRun(machete::MISSING) })
+}
+
+fn dependencies() -> Result<Outcome> {
+    deny::run()?;
+    Ok(Outcome::Done)
+}
+
+fn packages() -> Result<Outcome> {
+    package::list()?;
+    Ok(Outcome::Done)
 }
 
 fn clippy() -> Result<Outcome> {

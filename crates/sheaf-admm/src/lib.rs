@@ -2,6 +2,9 @@
 
 pub mod admm;
 pub mod error;
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 mod linalg;
 pub mod sheaf;
 pub mod x_update;
@@ -12,5 +15,5 @@ pub use sheaf_kernels::{Precision, Real};
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

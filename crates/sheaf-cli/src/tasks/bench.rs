@@ -55,8 +55,8 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     let set = K::bench_set(&experiment.model, size, count)?;
     let board = K::board(&experiment.model, &set)?;
     let agents = board.sheaf.agents();
-    let of =
-        |batch, threads, round| Workload { size, agents, iterations: k, batch, precision, threads, round };
+    let iterations = if kind == BenchKind::Laplacian { k } else { model.iterations(k) };
+    let of = |batch, threads, round| Workload { size, agents, iterations, batch, precision, threads, round };
     if kind == BenchKind::Eval {
         let options = SolveOptions::fixed(k);
         let round = move || K::answer(&experiment.model, &model, &params, &set, &options);
@@ -113,8 +113,8 @@ fn updates<K: Learned>(
     let options = experiment.train.options()?;
     let training = Training::with_data(experiment, data)?;
     let (agents, precision) = (training.board().sheaf.agents(), training.model().precision());
+    let iterations = training.model().iterations(k);
     let mut update = Update::new(training, options, BENCH_SEED);
-    let round = move || update.step().map(drop);
-    let round = Box::new(round);
-    Ok(Workload { size, agents, iterations: k, batch, precision, threads: None, round })
+    let round = Box::new(move || update.step().map(drop));
+    Ok(Workload { size, agents, iterations, batch, precision, threads: None, round })
 }

@@ -9,6 +9,7 @@ pub mod strict;
 pub use nearest::nearest;
 pub use strict::StrictConfig;
 
+use crate::limits::{MAX_BATCH, MAX_ITERATIONS, at_most};
 use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
@@ -185,7 +186,9 @@ impl TrainSection {
     fn check(&self) -> Result<()> {
         positive("steps", self.steps)?;
         positive("batch", self.batch as u64)?;
+        at_most("train.batch", "samples", MAX_BATCH, self.batch)?;
         positive("loss_window", self.loss_window as u64)?;
+        at_most("train.loss_window", "iterations", MAX_ITERATIONS, self.loss_window)?;
         positive("log_every", self.log_every)?;
         positive("keep_checkpoints", self.keep_checkpoints as u64)?;
         holds("learning_rate", self.learning_rate > 0.0, "a number above 0", self.learning_rate)?;

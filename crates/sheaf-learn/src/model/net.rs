@@ -108,31 +108,36 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     ) {
     }
 
-    /// Decodes `x` `[rows, d_v]`; row i belongs to view `index[i]`. Saves: everything in `work`.
-    fn forward<T: Real>(
-        &self,
-        params: &[T],
-        prepared: &Self::Prepared<T>,
-        table: &Self::Table<T>,
-        index: &[u32], // [rows]
-        x: &[T],
-        work: &mut Self::Work<T>,
-    );
+    /// Whether an output depends on all agents of its sample: rows then come in whole samples.
+    fn reads_samples(&self) -> bool {
+        false
+    }
+
+    /// Decodes some rows. Saves: everything in `work`.
+    fn forward<T: Real>(&self, rows: &Rows<'_, T, Self>, work: &mut Self::Work<T>);
 
     /// The most recent outputs, `[rows, outputs]`. The adjoint expects their gradient here.
     fn outputs_of<'w, T: Real>(&self, work: &'w mut Self::Work<T>, rows: usize) -> &'w mut [T];
 
-    /// Adjoint of [`forward`](Self::forward): adds to `d_x`, `d_prepared`, `d_table` and `d_params`.
-    fn vjp<T: Real>(
-        &self,
-        params: &[T],
-        prepared: &Self::Prepared<T>,
-        table: &Self::Table<T>,
-        index: &[u32], // [rows]
-        x: &[T],
-        work: &mut Self::Work<T>,
-        grad: DecoderGrad<'_, T>,
-    );
+    /// Adjoint of [`forward`](Self::forward): adds to all of `grad`.
+    fn vjp<T: Real>(&self, rows: &Rows<'_, T, Self>, work: &mut Self::Work<T>, grad: DecoderGrad<'_, T>);
+}
+
+/// Some rows to decode, and what they are decoded with.
+#[derive(Debug)]
+pub struct Rows<'a, T: Real, D: Decoder> {
+    /// The parameters.
+    pub params: &'a [T],
+    /// What depends only on them.
+    pub prepared: &'a D::Prepared<T>,
+    /// What depends on the views.
+    pub table: &'a D::Table<T>,
+    /// The view of every row.
+    pub index: &'a [u32], // [rows]
+    /// The states.
+    pub x: &'a [T], // [rows, d_v]
+    /// Agents of a sample.
+    pub agents: usize,
 }
 
 /// Where a decoder adds its gradients.

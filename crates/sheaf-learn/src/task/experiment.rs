@@ -64,7 +64,8 @@ impl<K: Task> Experiment<K> {
             return wrong("task", format!("\"{}\"", K::NAME), &self.task);
         }
         self.train.options()?;
-        self.iterations.check(self.train.loss_window)?;
+        let model = self.model()?;
+        self.iterations.check(self.train.loss_window, model.choices().coordination)?;
         let variants = K::variants(&self.data);
         if !self.train.batch.is_multiple_of(variants) {
             let want = format!("a multiple of {variants}, one sample in all its symmetries");
@@ -75,7 +76,6 @@ impl<K: Task> Experiment<K> {
         if !best.is_empty() && !metrics.contains(&best.as_str()) {
             return wrong("train.best_metric", format!("one of {}", metrics.join(", ")), best);
         }
-        let model = self.model()?;
         let implicit = self.iterations.adjoint == "implicit";
         if implicit && model.precision() != Precision::Full {
             let want =

@@ -29,7 +29,7 @@ use sheaf_admm::Real;
 use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::gemm::{Mat, gemm, gemm_in};
-use sheaf_learn::model::{Decoder, DecoderGrad};
+use sheaf_learn::model::{Decoder, DecoderGrad, Rows};
 use sheaf_learn::nn::activation::{gelu_keeping_slope, multiply};
 use sheaf_learn::nn::{Linear, RmsNorm};
 use sheaf_learn::params::ParamLayout;
@@ -147,15 +147,8 @@ impl Decoder for CellDecoder {
         d_params[bias(&self.out)].iter_mut().zip(d_c).for_each(|(d, &c)| *d += c);
     }
 
-    fn forward<T: Real>(
-        &self,
-        params: &[T],
-        folded: &AlignedVec<T>,
-        _table: &(),
-        _index: &[u32],
-        x: &[T],
-        w: &mut CellWork<T>,
-    ) {
+    fn forward<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut CellWork<T>) {
+        let Rows { params, prepared: folded, x, .. } = *rows;
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
         w.logits.ensure(rows * CLASSES);
@@ -185,16 +178,8 @@ impl Decoder for CellDecoder {
         &mut work.logits[..rows * SLOTS * CLASSES]
     }
 
-    fn vjp<T: Real>(
-        &self,
-        params: &[T],
-        folded: &AlignedVec<T>,
-        _table: &(),
-        _index: &[u32],
-        x: &[T],
-        w: &mut CellWork<T>,
-        grad: DecoderGrad<'_, T>,
-    ) {
+    fn vjp<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut CellWork<T>, grad: DecoderGrad<'_, T>) {
+        let Rows { params, prepared: folded, x, .. } = *rows;
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
         let (act, slope) = (&mut w.act[..rows * h], &w.slope[..rows * h]);

@@ -36,6 +36,8 @@ const SMALL_STACK: usize = 1024;
 /// The form in which the maps reach the solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// No maps: the agents do not run ADMM.
+    None,
     /// A dense stack per view.
     Stacks,
     /// One base, packed factors per view.
@@ -80,6 +82,7 @@ impl ModelMaps {
     pub fn new(layout: &mut ParamLayout, section: &ModelSection, choices: &Choices, spec: &Spec) -> Self {
         let (d_v, d_e) = (section.d_v, section.d_e);
         let base = match (choices.maps, choices.global) {
+            _ if !choices.admm() => layout.len()..layout.len(),
             (MapKind::Orthonormal, _) => layout.add("maps/skew", &[d_v, d_v]),
             (_, true) => layout.add("maps/base", &[d_e, d_v]),
             _ if spec.slot_names.is_empty() => layout.add("maps", &[spec.slots, d_e, d_v]),
@@ -92,13 +95,14 @@ impl ModelMaps {
         };
         let gram = matches!(choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         let form = match choices.maps {
+            _ if !choices.admm() => Form::None,
             MapKind::Orthonormal => Form::Shared,
             _ if gram => Form::Shared,
             _ if spec.slots * d_e * d_v <= SMALL_STACK => Form::Stacks,
             _ if choices.global => Form::Packed,
             _ => Form::Shared,
         };
-        let rank = if choices.maps == MapKind::LowRank { section.rank } else { 0 };
+        let rank = if choices.admm() && choices.maps == MapKind::LowRank { section.rank } else { 0 };
         let scale = section.alpha / section.rank.max(1) as f64;
         let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
         let precision = Precision::Full;
@@ -122,7 +126,7 @@ impl ModelMaps {
 
     /// Whether the base receives gradients.
     pub fn trained(&self) -> bool {
-        self.kind != MapKind::Identity
+        self.form != Form::None && self.kind != MapKind::Identity
     }
 
     fn scale<T: Real>(&self) -> T {
@@ -155,7 +159,7 @@ impl ModelMaps {
     pub fn prepare<T: Real>(&self, params: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
         let own = &params[self.base.clone()];
         match self.form {
-            Form::Stacks => Ok(()),
+            Form::None | Form::Stacks => Ok(()),
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 p.base.ensure(shape.base_len());

@@ -76,6 +76,12 @@ impl CnnExperiment {
             )
             .hint("the network is a baseline and its convolutions have no bf16 products"));
         }
+        let best = &self.train.best_metric;
+        if !["", "accuracy"].contains(&best.as_str()) {
+            return Err(Error::new(ErrorKind::Malformed, "train.best_metric", "one of accuracy", best));
+        }
+        // The layout holds only names and sizes; a network beyond the limit is refused here.
+        CnnModel::new(self.model.clone())?.layout().check()?;
         self.train.options().map(drop)
     }
 }
@@ -150,7 +156,7 @@ impl Trainable for CnnTask {
 }
 
 /// The built-in weights: a file as `sheaf train` writes it, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../../weights/mnist-cnn.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../../weights/mnist-cnn.safetensors");
 
 /// A network with its parameters and their experiment.
 #[derive(Clone, Debug)]
