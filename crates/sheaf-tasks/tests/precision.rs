@@ -18,8 +18,13 @@ const PUBLISHED_MAPS: &[&str] = &["model.d_v=32", "model.d_e=24", "model.rank=8"
 
 /// Loss and gradient at the initial parameters.
 fn gradient<K: Small>(keys: &[&str]) -> (f64, Vec<f64>) {
+    gradient_at::<K>(keys, |p| p)
+}
+
+/// The same with changed parameters.
+fn gradient_at<K: Small>(keys: &[&str], change: impl Fn(f32) -> f32) -> (f64, Vec<f64>) {
     let case = Case::<K>::new(keys, 8);
-    let params: Vec<f32> = case.noisy(4).iter().map(|&p| p as f32).collect();
+    let params: Vec<f32> = case.noisy(4).iter().map(|&p| change(p as f32)).collect();
     let mut grad = vec![0f32; params.len()];
     let loss = case.run(&mut Batch::default(), &params, Horizon::whole(6, 2), &mut grad).loss;
     (loss, grad.into_iter().map(f64::from).collect())
@@ -37,6 +42,9 @@ fn near_f32<K: Small>(keys: &[&str]) {
     assert_ne!(full, half, "{name}: bf16 did not reach the products");
     let norms = (dot(&full.1, &full.1).sqrt(), dot(&half.1, &half.1).sqrt());
     let cosine = dot(&full.1, &half.1) / (norms.0 * norms.1);
+    println!("{name}: loss {} and {}, norms {norms:?}, cosine {cosine}", full.0, half.0);
+    let near = gradient_at::<K>(keys, |p| f32::from_bits((p.to_bits() + 0x8000) & 0xffff_0000));
+    println!("sens: {}", dot(&full.1, &near.1) / (norms.0 * dot(&near.1, &near.1).sqrt()));
     assert!((full.0 - half.0).abs() < 0.01 * full.0, "{name}: loss {} and {}", full.0, half.0);
     assert!((norms.0 - norms.1).abs() < 0.05 * norms.0, "{name}: norms {norms:?}");
     assert!(cosine > 0.995, "{name}: cosine {cosine}");

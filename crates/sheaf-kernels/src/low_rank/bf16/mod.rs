@@ -112,37 +112,104 @@ unsafe fn project_one<D: Dots>(base: &[f32], view: &[f32], mask: u32, z: &[f32],
     y[SLOTS * DE..].fill(0.0);
 }
 
-/// g = Fᵀ s of one agent. Long sums run in two chains.
+/// Agents that are lifted together. A number that was just written in other pieces than it is read waits for memory, so
+/// each step is taken for several agents before the next.
+const TOGETHER: usize = 4;
+
+/// What lifting an agent computes on its way.
+#[derive(Clone, Copy)]
+struct Lifted {
+    s_words: [u32; SLOTS * DE / 2],
+    u: [f32; DE],
+    e: [f32; M],
+}
+
+impl Lifted {
+    const ZERO: Self = Self { s_words: [0; SLOTS * DE / 2], u: [0.0; DE], e: [0.0; M] };
+
+    /// The words of s.
+    ///
+    /// # Safety
+    /// As for [`Dots`].
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    unsafe fn round<D: Dots>(&mut self, s: &[f32]) {
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { D::words(&s[..SLOTS * DE], &mut self.s_words) }
+    }
+
+    /// u = Σ s\[s\] and e\[s\] = A\[s\]ᵀ s\[s\]; long sums run in two chains.
+    ///
+    /// # Safety
+    /// As for [`Dots`].
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    unsafe fn reduce<D: Dots>(&mut self, view: &[f32], mask: u32, s: &[f32]) {
+        const HALF: usize = DE / 4;
+        let (a_t, mut u) = (&view[VIEW / 2..], [0.0; DE]);
+        for slot in 0..SLOTS {
+            if mask >> slot & 1 == 0 {
+                continue;
+            }
+            u = sum(u, s[slot * DE..][..DE].try_into().expect("a slot"));
+            let words = &self.s_words[slot * DE / 2..][..DE / 2];
+            let a_t = &a_t[slot * DE / 2 * RANK..][..DE / 2 * RANK];
+            let (mut first, mut second) = ([0.0; RANK], [0.0; RANK]);
+            // SAFETY: the caller guarantees the instructions.
+            unsafe {
+                D::accumulate(&mut first, &words[..HALF], &a_t[..HALF * RANK]);
+                D::accumulate(&mut second, &words[HALF..], &a_t[HALF * RANK..]);
+            }
+            self.e[slot * RANK..][..RANK].copy_from_slice(&sum(first, &second));
+        }
+        self.u = u;
+    }
+
+    /// g = Rᵀ u + B e.
+    ///
+    /// # Safety
+    /// As for [`Dots`].
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    unsafe fn expand<D: Dots>(&self, base: &[f32], view: &[f32], out: &mut [f32]) {
+        let b_t = &view[VIEW / 2 + M * DE / 2..];
+        let (mut u_words, mut e_words) = ([0; DE / 2], [0; M / 2]);
+        let [mut from_base, mut low, mut high] = [[0.0; DV]; 3];
+        // SAFETY: the caller guarantees the instructions.
+        unsafe {
+            D::words(&self.u, &mut u_words);
+            D::words(&self.e, &mut e_words);
+            D::accumulate(&mut from_base, &u_words, base);
+            D::accumulate(&mut low, &e_words[..M / 4], b_t);
+            D::accumulate(&mut high, &e_words[M / 4..], &b_t[M / 4 * DV..]);
+        }
+        out.copy_from_slice(&sum(sum(from_base, &low), &high));
+    }
+}
+
+/// g_i = F_iᵀ s_i of a few agents.
 ///
 /// # Safety
 /// As for [`Dots`].
 #[allow(unsafe_code)]
 #[inline(always)]
-unsafe fn lift_one<D: Dots>(base: &[f32], view: &[f32], mask: u32, s: &[f32], out: &mut [f32]) {
-    let (a_t, b_t) = view[VIEW / 2..].split_at(M * DE / 2);
-    let (mut s_words, mut u_words, mut e_words) = ([0; SLOTS * DE / 2], [0; DE / 2], [0; M / 2]);
-    let (mut u, mut e) = ([0.0; DE], [0.0; M]);
-    let [mut from_base, mut low, mut high] = [[0.0; DV]; 3];
-    const HALF: usize = DE / 4;
+unsafe fn lift_some<D: Dots>(at: Maps<'_>, agents: &[u32], s: &[f32], g: &mut [f32]) {
+    let mut lifted = [Lifted::ZERO; TOGETHER];
+    let each = |k: usize| (agents[k] as usize, &s[agents[k] as usize * at.ld..][..at.ld]);
     // SAFETY: the caller guarantees the instructions.
     unsafe {
-        D::words(&s[..SLOTS * DE], &mut s_words);
-        for slot in (0..SLOTS).filter(|slot| mask >> slot & 1 == 1) {
-            u = sum(u, s[slot * DE..][..DE].try_into().expect("a slot"));
-            let (words, a_t) =
-                (&s_words[slot * DE / 2..][..DE / 2], &a_t[slot * DE / 2 * RANK..][..DE / 2 * RANK]);
-            let (mut first, mut second) = ([0.0; RANK], [0.0; RANK]);
-            D::accumulate(&mut first, &words[..HALF], &a_t[..HALF * RANK]);
-            D::accumulate(&mut second, &words[HALF..], &a_t[HALF * RANK..]);
-            e[slot * RANK..][..RANK].copy_from_slice(&sum(first, &second));
+        for k in 0..agents.len() {
+            lifted[k].round::<D>(each(k).1);
         }
-        D::words(&u, &mut u_words);
-        D::words(&e, &mut e_words);
-        D::accumulate(&mut from_base, &u_words, base);
-        D::accumulate(&mut low, &e_words[..M / 4], b_t);
-        D::accumulate(&mut high, &e_words[M / 4..], &b_t[M / 4 * DV..]);
+        for k in 0..agents.len() {
+            let (i, s) = each(k);
+            lifted[k].reduce::<D>(at.view(i), at.agents.masks[i], s);
+        }
+        for k in 0..agents.len() {
+            let (i, _) = each(k);
+            lifted[k].expand::<D>(at.base, at.view(i), &mut g[i * DV..][..DV]);
+        }
     }
-    out.copy_from_slice(&sum(sum(from_base, &low), &high));
 }
 
 /// y_i = F_i z_i for every agent.
@@ -167,15 +234,13 @@ unsafe fn project_all<D: Dots>(at: Maps<'_>, z: &[f32], y: &mut [f32]) {
 #[allow(unsafe_code)]
 #[inline(always)]
 unsafe fn lift_all<D: Dots>(at: Maps<'_>, s: &[f32], g: &mut [f32]) {
-    for &agent in at.agents.order {
-        let i = agent as usize;
-        let (s, mask) = (&s[i * at.ld..][..at.ld], at.agents.masks[i]);
+    for agents in at.agents.order.chunks(TOGETHER) {
         // SAFETY: the caller guarantees the instructions.
-        unsafe { lift_one::<D>(at.base, at.view(i), mask, s, &mut g[i * DV..][..DV]) };
+        unsafe { lift_some::<D>(at, agents, s, g) };
     }
 }
 
-/// s = y − y of the partner slot, then g_i = F_iᵀ s_i, agent by agent.
+/// s = y − y of the partner slot, then g_i = F_iᵀ s_i, a few agents at a time.
 ///
 /// # Safety
 /// As for [`Dots`].
@@ -188,12 +253,14 @@ unsafe fn exchange_lift_all<D: Dots>(
     s: &mut [f32],
     g: &mut [f32],
 ) {
-    for &agent in at.agents.order {
-        let i = agent as usize;
-        let (own, s) = (&y[i * at.ld..][..at.ld], &mut s[i * at.ld..][..at.ld]);
-        exchange_one::<f32, DE>(own, &partners[i * SLOTS..][..SLOTS], y, s);
+    for agents in at.agents.order.chunks(TOGETHER) {
+        for &agent in agents {
+            let i = agent as usize;
+            let (own, s) = (&y[i * at.ld..][..at.ld], &mut s[i * at.ld..][..at.ld]);
+            exchange_one::<f32, DE>(own, &partners[i * SLOTS..][..SLOTS], y, s);
+        }
         // SAFETY: the caller guarantees the instructions.
-        unsafe { lift_one::<D>(at.base, at.view(i), at.agents.masks[i], s, &mut g[i * DV..][..DV]) };
+        unsafe { lift_some::<D>(at, agents, s, g) };
     }
 }
 
