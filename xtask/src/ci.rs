@@ -1,6 +1,7 @@
 //! The stages of CI: a table, cheapest first, and the loop over it.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -137,14 +138,27 @@ fn clippy() -> Result<Outcome> {
 }
 
 fn test() -> Result<Outcome> {
-    check(&mut cargo(&["test", "--workspace"]))?;
+    check(&mut tests(&[])?)?;
     Ok(Outcome::Done)
 }
 
 fn simd_off() -> Result<Outcome> {
-    // The whole workspace, because for one package cargo would rebuild the dependencies with fewer features.
-    check(cargo(&["test", "--workspace", "--tests"]).env("SHEAF_SIMD", "off"))?;
+    check(tests(&["--tests"])?.env("SHEAF_SIMD", "off"))?;
     Ok(Outcome::Done)
+}
+
+/// `cargo test` of the whole workspace: for one package cargo would build the dependencies again with fewer features.
+/// Where the goldens are, with their features from the first build on, for the same reason.
+fn tests(more: &[&str]) -> Result<Command> {
+    let features = golden_features();
+    let mut arguments = vec!["test", "--workspace"];
+    let directory = goldens_directory()?;
+    if directory.is_some() {
+        arguments.extend(["--features", &features]);
+    }
+    let mut command = cargo(&[&arguments, more].concat());
+    command.envs(directory.map(|directory| ("SHEAF_GOLDENS", directory)));
+    Ok(command)
 }
 
 fn golden_tests() -> Result<Outcome> {

@@ -40,6 +40,8 @@ pub trait Real:
     const INFINITY: Self;
     /// Distance from 1 to the next number.
     const EPSILON: Self;
+    /// The smallest positive number with all its digits.
+    const MIN_POSITIVE: Self;
 
     /// Rounds an `f64` to this type.
     fn from_f64(value: f64) -> Self;
@@ -76,6 +78,7 @@ macro_rules! real {
             const ONE: Self = 1.0;
             const INFINITY: Self = $t::INFINITY;
             const EPSILON: Self = $t::EPSILON;
+            const MIN_POSITIVE: Self = $t::MIN_POSITIVE;
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $t

@@ -1,16 +1,37 @@
 //! Where a solve starts and how long it runs.
 
+use std::time::Duration;
+
 use super::{Balancing, Problem, Tolerances, Workspace};
 use crate::error::{check_finite, check_positive};
 use crate::{Error, ErrorKind, Real, Result};
 
-/// Where a solve starts; the duals always start at 0.
+/// Where a solve starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start<'a, T> {
-    /// z = 0.
+    /// z = 0, u = 0.
     Zeros,
-    /// z = h, an encoder's first guess.
+    /// z = h, an encoder's first guess; u = 0.
     At(&'a [T]), // [samples, states]
+    /// z and the scaled duals u of an earlier solve, for the penalty ρ of this problem: where the earlier solve ended with
+    /// another penalty ρ', u' must be multiplied by ρ'/ρ, or ρ' be given.
+    Warm {
+        /// The agreed state.
+        z: &'a [T], // [samples, states]
+        /// The scaled duals.
+        u: &'a [T], // [samples, states]
+    },
+}
+
+/// What the tolerances of a solve apply to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All residuals of the problem: a solve that ends by itself is [`Solved`](super::Status::Solved), or says why not.
+    #[default]
+    Problem,
+    /// Only ‖x − z‖ and ρ‖Δz‖, for consensus solvers that are inexact on purpose, as in learned models: the solve ends
+    /// when its iterates have [`Settled`](super::Status::Settled).
+    Iterates,
 }
 
 /// How long to iterate.
@@ -18,8 +39,12 @@ pub enum Start<'a, T> {
 pub struct Options<T> {
     /// The number of iterations, or the limit when `tolerances` are given.
     pub iterations: usize,
-    /// Stop a sample early when both its residuals are below these.
+    /// Stop a sample early when its residuals are below these.
     pub tolerances: Option<Tolerances<T>>,
+    /// Which residuals the tolerances apply to.
+    pub scope: Scope,
+    /// Stop after this much time. It is looked at between iterations, after the first.
+    pub time_limit: Option<Duration>,
     /// Adapt the penalty during the solve; for a single sample.
     pub balancing: Option<Balancing<T>>,
     /// Only x is read afterwards: the z- and u-update of the last iteration, which change no x, are skipped, and the
@@ -32,10 +57,18 @@ pub struct Options<T> {
 impl<T> Options<T> {
     /// Exactly `iterations` iterations.
     pub const fn fixed(iterations: usize) -> Self {
-        Self { iterations, tolerances: None, balancing: None, x_only: false, taped: None }
+        Self {
+            iterations,
+            tolerances: None,
+            scope: Scope::Problem,
+            time_limit: None,
+            balancing: None,
+            x_only: false,
+            taped: None,
+        }
     }
 
-    /// Until both residuals are below the tolerances, at most `iterations` times.
+    /// Until all residuals are below the tolerances, at most `iterations` times.
     pub fn until(absolute: T, relative: T, iterations: usize) -> Self {
         Self { tolerances: Some(Tolerances { absolute, relative }), ..Self::fixed(iterations) }
     }
@@ -48,6 +81,24 @@ impl<T> Options<T> {
     /// Records only the last `count` iterations.
     pub fn taping(self, count: usize) -> Self {
         Self { taped: Some(count), ..self }
+    }
+
+    /// Stops after this much time.
+    pub fn within(self, limit: Duration) -> Self {
+        Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Compares iterates only, see [`Scope::Iterates`].
+    pub fn iterates_only(self) -> Self {
+        Self { scope: Scope::Iterates, ..self }
+    }
+
+    /// The tolerances, if all residuals of the problem are checked against them.
+    pub(super) fn goals(&self) -> Option<Tolerances<T>>
+    where
+        T: Copy,
+    {
+        self.tolerances.filter(|_| self.scope == Scope::Problem)
     }
 
     /// Iterations before the first recorded one.
@@ -66,6 +117,12 @@ impl<T: Real> Problem<'_, T> {
         if let Start::At(h) = start {
             self.op.check_state("start", h)?;
             check_finite("start", h)?;
+        }
+        if let Start::Warm { z, u } = start {
+            for (place, v) in [("start of z", z), ("start of u", u)] {
+                self.op.check_state(place, v)?;
+                check_finite(place, v)?;
+            }
         }
         if let Some(t) = options.tolerances {
             for (place, value) in [("absolute tolerance", t.absolute), ("relative tolerance", t.relative)] {

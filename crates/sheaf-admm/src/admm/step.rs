@@ -26,9 +26,10 @@ impl<T: Real> Problem<'_, T> {
         if !x_only {
             // z-update
             let (z, z_next, carry, kept) = tape.agreement(k, kept);
-            let scratch = &mut work.z_scratch;
+            let (missed, scratch) = (&mut work.missed[..], &mut work.z_scratch);
+            let (op, z_update) = (&self.op, self.z_update);
             report =
-                self.z_update.forward_keeping(&self.op, &rho, w, z, carry, z_next, kept, running, scratch)?;
+                z_update.forward_keeping(op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
             // u-update: u + x̃ − z' = w − z'
             let (z_next, u_next) = tape.duals(k);
             if running.contains(&false) {
@@ -78,8 +79,14 @@ impl<T: Real> Problem<'_, T> {
             reverse_dual(tape.x(k), tape.z(k), tape.u(k), self.relax, w, d_u, d_w, d_z);
             // z' = consensus(w, z)
             let d_rho = &mut back.d_rho[..rho.grad_len(agents)];
-            let mut consensus =
-                ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
+            let mut consensus = ConsensusGrad {
+                maps: grads.maps,
+                rho: d_rho,
+                gamma: grads.gamma,
+                eta: grads.eta,
+                offsets: grads.offsets,
+                edge_weights: grads.edge_weights,
+            };
             let (z, carry_row, kept) = tape.before(k, kept);
             self.z_update.vjp_kept(
                 &self.op,

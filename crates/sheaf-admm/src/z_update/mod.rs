@@ -25,8 +25,11 @@ mod edge;
 mod exact;
 mod gram;
 mod krylov;
+mod multipliers;
 mod potential;
 mod report;
+mod residual;
+mod solution;
 mod stop;
 mod weights;
 
@@ -42,6 +45,9 @@ pub use potential::{EdgePotential, Potential};
 pub use report::{InnerReport, InnerTotals};
 pub use stop::Stop;
 
+pub(crate) use multipliers::{LeastSquares, least_squares};
+pub(crate) use residual::Measured;
+
 use crate::error::check_len;
 use crate::sheaf::{MapsGrad, SheafOp};
 use crate::x_update::Penalty;
@@ -49,6 +55,7 @@ use crate::{Real, Result};
 use checks::{check_grad, check_scratch};
 use cut::Cut;
 use gram::room;
+use solution::{Accuracy, solution_vjp};
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,6 +80,10 @@ pub struct ConsensusGrad<'g, 'm, T> {
     pub gamma: &'g mut T,
     /// Gradient of the step size η.
     pub eta: &'g mut T,
+    /// Gradient of the offsets of edges; empty if not needed.
+    pub offsets: &'g mut [T], // [samples, edge_len] or []
+    /// Gradient of the weights of edges; empty if not needed.
+    pub edge_weights: &'g mut [T], // [edges] or []
 }
 
 /// A consensus solver.
@@ -217,12 +228,13 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [samples, states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], scratch)?;
+        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], &mut [], scratch)?;
         Ok(InnerReport { steps: totals.steps, converged: totals.missed == 0 })
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`, if it is not empty. Samples that are not running keep their z;
-    /// an empty `running` means all. Solvers that take a batch at once may overwrite it.
+    /// an empty `running` means all. Solvers that take a batch at once may overwrite it. `missed` receives whether each
+    /// sample that ran missed the tolerance of its solve.
     pub fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
@@ -231,8 +243,9 @@ impl<T: Real> ZUpdate<T> {
         z_prev: &[T],
         carry: &mut [T],
         z: &mut [T],
-        kept: &mut [T],   // kept_len(op), or empty
-        running: &[bool], // [samples], or empty
+        kept: &mut [T],      // kept_len(op), or empty
+        running: &[bool],    // [samples], or empty
+        missed: &mut [bool], // [samples], or empty
         scratch: &mut [T],
     ) -> Result<InnerTotals> {
         self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
@@ -241,7 +254,7 @@ impl<T: Real> ZUpdate<T> {
             check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
         match self {
-            Self::Gram(s) => return s.forward(op, rho, w, z, kept, scratch),
+            Self::Gram(s) => return s.forward(op, rho, w, z, kept, missed, scratch),
             Self::Orthonormal(s) => return s.forward(op, rho, w, z, kept, scratch),
             _ => {}
         }
@@ -263,6 +276,9 @@ impl<T: Real> ZUpdate<T> {
                 Self::Potential(s) => s.steps().forward(op, rho, w, z, scratch),
                 Self::Gram(_) | Self::Orthonormal(_) => InnerReport::default(),
             };
+            if let Some(missed) = missed.get_mut(b) {
+                *missed = !report.converged;
+            }
             totals.add(InnerTotals {
                 solves: 1,
                 steps: report.steps,
@@ -318,14 +334,23 @@ impl<T: Real> ZUpdate<T> {
             check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
         match self {
-            Self::Gram(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
+            Self::Gram(s) if !s.differentiates_solution() => {
+                return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch);
+            }
             Self::Orthonormal(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
             _ => {}
         }
         let cut = Cut::new(self, op, carry.len(), kept.len());
         for b in (0..op.samples()).filter(|&b| running.get(b).copied().unwrap_or(true)) {
             let maps = &mut grad.maps.sample(op.sheaf(), op.maps(), b);
-            let grad = &mut ConsensusGrad { maps, rho: grad.rho, gamma: grad.gamma, eta: grad.eta };
+            let grad = &mut ConsensusGrad {
+                maps,
+                rho: grad.rho,
+                gamma: grad.gamma,
+                eta: grad.eta,
+                offsets: cut.offsets(b, grad.offsets),
+                edge_weights: grad.edge_weights,
+            };
             let (op, states) = (&op.sample(b), cut.states(b));
             let (w, z_prev, d_z) = (&w[states.clone()], &z_prev[states.clone()], &d_z[states.clone()]);
             let (d_w, d_z_prev) = (&mut d_w[states.clone()], &mut d_z_prev[states]);
@@ -344,7 +369,11 @@ impl<T: Real> ZUpdate<T> {
                     s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
                 }
                 Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
-                Self::Gram(_) | Self::Orthonormal(_) => Ok(()),
+                Self::Gram(s) => {
+                    let (system, accuracy) = ((s.agreement, s.tikhonov), Accuracy::like(&s.stop));
+                    solution_vjp(op, rho, system, accuracy, w, d_z, d_w, grad, scratch)
+                }
+                Self::Orthonormal(_) => Ok(()),
             }?;
         }
         Ok(())

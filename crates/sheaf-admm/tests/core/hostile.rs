@@ -70,7 +70,12 @@ fn options() -> impl Strategy<Value = Options<f64>> {
     let tolerances = prop::option::of((number(), number()))
         .prop_map(|t| t.map(|(absolute, relative)| Tolerances { absolute: 1e-3 * absolute, relative }));
     let balancing = prop::option::of((number(), number(), count())).prop_map(|b| {
-        b.map(|(factor, ratio, until)| Balancing { factor: 1.0 + factor, ratio: 1.0 + ratio, until })
+        b.map(|(factor, ratio, until)| Balancing {
+            factor: 1.0 + factor,
+            ratio: 1.0 + ratio,
+            until,
+            ..Balancing::default()
+        })
     });
     let taped = prop::option::of(count());
     (0usize..12, tolerances, balancing, any::<bool>(), taped).prop_map(
@@ -80,6 +85,7 @@ fn options() -> impl Strategy<Value = Options<f64>> {
             balancing,
             x_only,
             taped,
+            ..Options::fixed(iterations)
         },
     )
 }
@@ -144,6 +150,8 @@ proptest! {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start,
         };
         let seeds = Seeds { d_x: &d_x, d_z: Some(&d_z), d_u: None };

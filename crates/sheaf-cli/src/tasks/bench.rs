@@ -115,6 +115,6 @@ fn updates<K: Learned>(
     let (agents, precision) = (training.board().sheaf.agents(), training.model().precision());
     let iterations = training.model().iterations(k);
     let mut update = Update::new(training, options, BENCH_SEED);
-    let round = Box::new(move || update.step().map(drop));
-    Ok(Workload { size, agents, iterations, batch, precision, threads: None, round })
+    let round = move || update.step().map(drop);
+    Ok(Workload { size, agents, iterations, batch, precision, threads: None, round: Box::new(round) })
 }

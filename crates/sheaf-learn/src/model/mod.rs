@@ -150,8 +150,8 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
     }
 
     /// The same model with products in this precision: those of encoder, heads, decoder, shared and packed maps, forward
-    /// and adjoint; messages keep the full one. Sums, parameters, norms, losses and the scalars of the solver keep their own precision. Refused where
-    /// the solver promises more digits than bf16 has.
+    /// and adjoint; messages keep the full one. Sums, parameters, norms, losses and the scalars of the solver keep their
+    /// own precision. Refused where the solver promises more digits than bf16 has.
     pub fn in_precision(mut self, precision: Precision) -> Result<Self> {
         let tight = match self.choices.consensus {
             _ if precision == Precision::Full || !self.choices.admm() => None,

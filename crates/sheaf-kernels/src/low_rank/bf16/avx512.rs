@@ -13,12 +13,12 @@ pub(super) struct Vectors;
 impl Dots for Vectors {
     #[inline(always)]
     unsafe fn accumulate<const N: usize>(acc: &mut [f32; N], coefs: &[u32], rows: &[f32]) {
-        const { assert!(N % 8 == 0 && N <= 64) };
+        const { assert!(N.is_multiple_of(8) && N <= 64) };
         let rows = &rows[..coefs.len() * N];
         // SAFETY: the caller guarantees the instructions; rows of N words exist for all coefficients, and the sums have
         // N lanes.
         unsafe {
-            let (wide, rest) = (N / 16, N % 16 > 0);
+            let (wide, rest) = (N / 16, !N.is_multiple_of(16));
             let (mut sums, mut last) = ([_mm512_setzero_ps(); 4], _mm256_setzero_ps());
             let to = acc.as_mut_ptr();
             for i in 0..wide {

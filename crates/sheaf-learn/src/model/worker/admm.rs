@@ -111,6 +111,8 @@ impl<T: Real> Back<T> {
             rho: if model.choices.per_agent { &mut d_rho[..agents] } else { &mut rho },
             gamma: &mut gamma,
             eta: &mut eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start,
         };
         let seeds = Seeds { d_x, d_z: None, d_u: None };

@@ -67,6 +67,12 @@ impl CnnExperiment {
             return Err(Error::new(ErrorKind::Malformed, "task", "\"mnist-cnn\"", &self.task));
         }
         self.model.check()?;
+        let best = &self.train.best_metric;
+        if !["", "accuracy"].contains(&best.as_str()) {
+            return Err(Error::new(ErrorKind::Malformed, "train.best_metric", "one of accuracy", best));
+        }
+        // The layout holds only names and sizes; a network beyond the limit is refused here.
+        CnnModel::new(self.model.clone())?.layout().check()?;
         if self.train.precision != PrecisionKind::F32 {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -76,12 +82,6 @@ impl CnnExperiment {
             )
             .hint("the network is a baseline and its convolutions have no bf16 products"));
         }
-        let best = &self.train.best_metric;
-        if !["", "accuracy"].contains(&best.as_str()) {
-            return Err(Error::new(ErrorKind::Malformed, "train.best_metric", "one of accuracy", best));
-        }
-        // The layout holds only names and sizes; a network beyond the limit is refused here.
-        CnnModel::new(self.model.clone())?.layout().check()?;
         self.train.options().map(drop)
     }
 }

@@ -1,0 +1,179 @@
+//! How far a state is from the solution of its consensus step, whatever solver made it.
+//!
+//! With d = ρu = ρ(w − z), the slope that the step must balance:
+//!
+//! | agreement | at the solution | measured |
+//! | --- | --- | --- |
+//! | hard | F z = b and d = Fᵀλ for some λ | ‖F z − b‖; ‖d − Fᵀλ‖ only for starts that can leave the range of Fᵀ |
+//! | soft | γ FᵀΩ(F z − b) = d | ‖γ FᵀΩ(F z − b) − d‖ |
+//! | potential | γ FᵀΩ U'(F z − b) = d | ‖γ FᵀΩ U'(F z − b) − d‖ |
+//! | mixed | both, λ on the hard edges | both |
+//!
+//! Every other hard solver makes z = w − R⁻¹ Fᵀ λ by construction.
+
+use super::multipliers::{LeastSquares, least_squares};
+use super::potential::EdgePotential;
+use super::{Agreement, CgStart, ZUpdate};
+use crate::Real;
+use crate::linalg::norms::{norm, norms};
+use crate::linalg::scratch::Scratch;
+use crate::sheaf::SheafOp;
+use crate::x_update::Penalty;
+
+/// The norm of a residual, the size of what it compares, and how many numbers it has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measured<T> {
+    pub value: T,
+    pub size: T,
+    pub count: usize,
+}
+
+/// The residuals of a consensus step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ConsensusResidual<T> {
+    /// Of F z = 0 on hard edges.
+    pub edges: Option<Measured<T>>,
+    /// Of the slopes.
+    pub stationarity: Option<Measured<T>>,
+}
+
+impl<T: Real> ZUpdate<T> {
+    /// Hard or soft, and the potential of soft edges.
+    pub(crate) fn agreement(&self) -> (Agreement<T>, EdgePotential<T>) {
+        let quadratic = EdgePotential::Quadratic;
+        match self {
+            Self::Cg(s) => (s.agreement, quadratic),
+            Self::Descent(s) => (s.agreement, quadratic),
+            Self::EdgeSpace(s) => (s.agreement, quadratic),
+            Self::Exact(s) => (s.agreement, quadratic),
+            Self::Potential(s) => (Agreement::Soft { gamma: s.gamma }, s.potential),
+            Self::Gram(s) => (s.agreement, quadratic),
+            Self::Orthonormal(s) => (s.agreement, quadratic),
+        }
+    }
+
+    /// Whether d = ρ(w − z) may leave the range of Fᵀ in a hard solve.
+    fn leaves_range(&self) -> bool {
+        matches!(self, Self::Cg(s) if matches!(s.start, CgStart::Published | CgStart::Carried))
+    }
+
+    /// Whether [`residual`](Self::residual) costs more than a few products.
+    pub(crate) fn residual_is_costly(&self, op: &SheafOp<'_, T>) -> bool {
+        op.has_hard_edges() || self.leaves_range() && self.agreement().0 == Agreement::Hard
+    }
+
+    /// Length of the scratch of [`residual`](Self::residual).
+    pub(crate) fn residual_scratch_len(op: &SheafOp<'_, T>) -> usize {
+        let sheaf = op.sheaf();
+        sheaf.row_len() + 4 * sheaf.edge_len() + 3 * sheaf.state_len()
+    }
+
+    /// The residuals of one sample. `goal` gives the goal of the stationarity from its size: a search for the best λ
+    /// ends there.
+    pub(crate) fn residual(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        z: &[T], // [states]
+        u: &[T], // [states]
+        goal: impl Fn(T) -> T,
+        scratch: &mut [T],
+    ) -> ConsensusResidual<T> {
+        let sheaf = op.sheaf();
+        let mut scratch = Scratch::new(scratch);
+        let (rows, r) = (scratch.take(sheaf.row_len()), scratch.take(sheaf.edge_len()));
+        let (g, d) = (scratch.take(sheaf.state_len()), scratch.take(sheaf.state_len()));
+        for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
+            for k in range[0]..range[1] {
+                d[k] = rho.of(i) * u[k];
+            }
+        }
+        op.raw().residual(z, r, rows);
+        let (agreement, _) = self.agreement();
+        let hard = |e: usize| is_hard(op, agreement, e);
+        let any_hard = agreement == Agreement::Hard || op.has_hard_edges();
+        let edges = any_hard.then(|| {
+            let values = sheaf.edges().iter().enumerate().filter(|&(e, _)| hard(e)).flat_map(|(_, edge)| {
+                let (u, v, start) = (edge.row_u as usize, edge.row_v as usize, edge.start as usize);
+                (0..edge.dim as usize).map({
+                    let (r, rows) = (&*r, &*rows);
+                    move |k| [r[start + k], rows[u + k], rows[v + k]]
+                })
+            });
+            let count = values.clone().count();
+            let [value, u, v] = norms(values);
+            let b = norm(op.raw().offsets().unwrap_or(&[]).iter().copied());
+            Measured { value, size: u.max(v).max(b), count }
+        });
+        self.pull(op, r);
+        op.raw().coboundary_t(r, g, rows);
+        if !any_hard {
+            let [value, g, d] = norms(g.iter().zip(d.iter()).map(|(&g, &d)| [g - d, g, d]));
+            let stationarity = Some(Measured { value, size: g.max(d), count: z.len() });
+            return ConsensusResidual { edges, stationarity };
+        }
+        let stationarity = (self.leaves_range() || op.has_hard_edges()).then(|| {
+            let size = norm(d.iter().copied());
+            d.iter_mut().zip(g.iter()).for_each(|(d, &g)| *d -= g);
+            let mut work = LeastSquares::carve(op, rows, g, &mut scratch);
+            let value = least_squares(op, d, goal(size), &mut work);
+            Measured { value, size, count: z.len() }
+        });
+        ConsensusResidual { edges, stationarity }
+    }
+
+    /// Replaces the residuals of the edges by their multipliers as far as these follow from them: γω U'(r) on soft edges,
+    /// 0 on hard ones.
+    fn pull(&self, op: &SheafOp<'_, T>, r: &mut [T]) {
+        let (agreement, potential) = self.agreement();
+        let Agreement::Soft { gamma } = agreement else { return r.fill(T::ZERO) };
+        for (e, edge) in op.sheaf().edges().iter().enumerate() {
+            let weight = op.edge_weights().map_or(T::ONE, |weights| weights[e]);
+            let own = &mut r[edge.start as usize..(edge.start + edge.dim) as usize];
+            if weight == T::INFINITY {
+                own.fill(T::ZERO);
+            } else {
+                own.iter_mut().for_each(|r| *r = gamma * weight * potential.slope(*r));
+            }
+        }
+    }
+
+    /// The multipliers of the edges of one sample (the prices of b), `[edge_len]`: γω(F z − b) on soft edges, and on hard
+    /// ones the λ for which Fᵀλ is closest to what remains of ρu. Returns the norm of the rest that no λ explains. Where
+    /// rows of F depend on each other λ is not unique; this one has the smallest norm.
+    pub(crate) fn multipliers(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        z: &[T], // [states]
+        u: &[T], // [states]
+        lambda: &mut [T],
+        scratch: &mut [T],
+    ) -> T {
+        let sheaf = op.sheaf();
+        let mut scratch = Scratch::new(scratch);
+        let rows = scratch.take(sheaf.row_len());
+        let (g, d) = (scratch.take(sheaf.state_len()), scratch.take(sheaf.state_len()));
+        op.raw().residual(z, lambda, rows);
+        self.pull(op, lambda);
+        op.raw().coboundary_t(lambda, g, rows);
+        for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
+            for k in range[0]..range[1] {
+                d[k] = rho.of(i) * u[k] - g[k];
+            }
+        }
+        if self.agreement().0 != Agreement::Hard && !op.has_hard_edges() {
+            return norm(d.iter().copied());
+        }
+        let goal = T::EPSILON * norm(d.iter().copied());
+        let mut work = LeastSquares::carve(op, rows, g, &mut scratch);
+        let rest = least_squares(op, d, goal, &mut work);
+        lambda.iter_mut().zip(work.lambda.iter()).for_each(|(to, &l)| *to += l);
+        rest
+    }
+}
+
+/// Whether an edge is hard.
+fn is_hard<T: Real>(op: &SheafOp<'_, T>, agreement: Agreement<T>, edge: usize) -> bool {
+    agreement == Agreement::Hard || op.edge_weights().is_some_and(|weights| weights[edge] == T::INFINITY)
+}
