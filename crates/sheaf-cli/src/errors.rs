@@ -45,7 +45,10 @@ pub fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place =
             info.location().map_or("unknown place".into(), |at| format!("{}:{}", at.file(), at.line()));
-        let what = info.payload_as_str().unwrap_or("no message");
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let what =
+            text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         let _ = write!(
             std::io::stderr(),
             "error: internal error at {place}: {}\nhint: this is a defect of sheaf; please report it with the \

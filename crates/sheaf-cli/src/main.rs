@@ -6,6 +6,11 @@ use clap::{CommandFactory, Parser};
 use sheaf_cli::args::Cli;
 use sheaf_cli::commands::Ending;
 use sheaf_cli::errors::{self, Exit};
+use sheaf_kernels::refusing_alloc::RefusingAlloc;
+
+/// Memory that the system refuses ends the program with a message and a documented exit code.
+#[global_allocator]
+static MEMORY: RefusingAlloc = RefusingAlloc;
 
 fn main() -> ExitCode {
     errors::report_panics();

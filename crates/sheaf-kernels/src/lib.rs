@@ -19,6 +19,7 @@ pub mod precision;
 #[cfg(target_arch = "x86_64")]
 mod product;
 pub mod reduce;
+pub mod refusing_alloc;
 pub mod scalar;
 pub mod simd;
 pub mod stack;

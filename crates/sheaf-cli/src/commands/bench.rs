@@ -41,6 +41,16 @@ impl Bench {
         if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
         }
+        let one_core = !matches!(args.kind, None | Some(BenchKind::Train | BenchKind::Eval));
+        let without_effect = [
+            ("--threads", one_core && args.threads.is_some(), "a kind that runs on several cores"),
+            ("--batch", args.kind == Some(BenchKind::Scaling) && args.batch.is_some(), "another kind"),
+        ];
+        if let Some((option, _, want)) = without_effect.iter().find(|(_, given, _)| *given) {
+            let got = args.kind.and_then(|kind| kind.to_possible_value());
+            let got = got.map_or(String::new(), |value| value.get_name().to_string());
+            return Err(Error::new(ErrorKind::Unsupported, *option, want, got).hint("leave the option out"));
+        }
         let BenchArgs { experiment, iterations, batch, size, .. } = args;
         let precision = args.precision.map(Into::into);
         let request = BenchRequest { experiment, iterations, batch, size, precision };

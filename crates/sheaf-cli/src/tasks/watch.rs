@@ -106,7 +106,7 @@ impl Course {
             let moved = self.moved.last().copied();
             if let Some(moved) = moved {
                 report.line("movement", format!("{moved:.4} in the last iteration"));
-                report.line("", sparkline(&self.moved, 48));
+                report.line("", sparkline(&self.moved, curve_columns()));
             }
             report.value("moved", moved.map(|moved| rounded(moved.into(), 7)));
             report.value("movement", &self.moved[..]);
@@ -116,8 +116,9 @@ impl Course {
         let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
         let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
         report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
-        report.line("", format!("primal {}", sparkline(&primal, 48)));
-        report.line("", format!("dual   {}", sparkline(&dual, 48)));
+        let columns = curve_columns();
+        report.line("", format!("primal {}", sparkline(&primal, columns)));
+        report.line("", format!("dual   {}", sparkline(&dual, columns)));
         let edge_rms = rounded(last.edge_rms.into(), 7);
         // `consistency` is the older name of `edge_rms`, kept for one version.
         report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
@@ -220,6 +221,11 @@ pub fn play(
     }
     // Remnants of the last caption would otherwise stay below the final drawing.
     report::print("\x1b[J")
+}
+
+/// Columns of a curve: one that a narrow terminal would wrap shows nothing.
+fn curve_columns() -> usize {
+    size().map_or(48, |(width, _)| width.saturating_sub(24).clamp(8, 48))
 }
 
 /// Columns and rows of the terminal, if there is one.

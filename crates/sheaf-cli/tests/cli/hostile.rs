@@ -127,7 +127,7 @@ fn strings_from_files_cannot_command_a_terminal() {
     let here = dir.path();
     let mut layout = ParamLayout::new();
     layout.add(format!("name{EVIL}"), &[2]);
-    let config = format!("task = \"maze\"\n# \u{202e}a comment\n");
+    let config = "task = \"maze\"\n# \u{202e}a comment\n".to_string();
     let record = serde_json::json!({ "note": EVIL, "history": [{ "step": EVIL }] }).to_string();
     let about = WeightsMeta { task: "maze".into(), config, record };
     file(here, "w.safetensors", encode_weights(&layout, &[1.0, 2.0], &about, Precision::F32).unwrap());
@@ -171,6 +171,20 @@ fn a_plain_locale_gets_plain_characters() {
     run("doctor");
 }
 
+/// A limit of the shell stands for a machine without memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_the_system_refuses_ends_with_a_documented_exit_code() {
+    let (tool, dir) = (env!("CARGO_BIN_EXE_sheaf"), tempfile::tempdir().unwrap());
+    let out = dir.path().join("a.npz");
+    let line = format!("ulimit -v 500000; exec {tool} data maze --count 740000 --out {}", out.display());
+    let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("error: ") && error.contains("memory"), "{error}");
+    assert!(!out.exists());
+}
+
 #[test]
 fn options_without_effect_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,6 +197,8 @@ fn options_without_effect_are_refused() {
         "eval --weights builtin:maze --data x --max-iterations 3",
         "export --weights builtin:maze --share 0.3 --out o",
         "train tiny.toml --out run --checkpoint c.safetensors",
+        "bench scaling --batch 3",
+        "bench solve --threads 2",
     ] {
         assert!(fails(dir.path(), command).starts_with("exit 2"), "{command}");
     }

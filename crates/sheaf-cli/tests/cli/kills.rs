@@ -3,7 +3,7 @@
 //! `SHEAF_KILLS` sets the number of kills per task (10 if not given).
 #![cfg(unix)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,15 @@ fn finished(mut child: Child) {
     assert!(status.success(), "{status}: {error}");
 }
 
-/// Whether the run has a checkpoint to resume from.
-fn has_checkpoint(run: &Path) -> bool {
-    let entries = std::fs::read_dir(run.join("checkpoints"));
-    entries.is_ok_and(|all| all.flatten().any(|e| e.path().extension().is_some_and(|e| e == "safetensors")))
+/// The newest checkpoint of a run, if it has one to resume from.
+fn newest(run: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(run.join("checkpoints")).ok()?.flatten().map(|e| e.path());
+    entries.filter(|path| path.extension().is_some_and(|e| e == "safetensors")).max()
+}
+
+/// Kills per task.
+fn kills() -> u64 {
+    std::env::var("SHEAF_KILLS").map_or(10, |n| n.parse().expect("SHEAF_KILLS"))
 }
 
 /// A moment between 0 and 1, different for each kill.
@@ -42,23 +47,27 @@ fn moment(kill: u64) -> f64 {
 
 /// Trains once undisturbed and once with kills, and compares what is left.
 fn survives_kills(folder: &Path, experiment: &str, text: &str) {
-    let kills: u64 = std::env::var("SHEAF_KILLS").map_or(10, |n| n.parse().expect("SHEAF_KILLS"));
+    let kills = kills();
     file(folder, experiment, text);
     let start = Instant::now();
     finished(train(folder, experiment, "whole", false));
     let whole = start.elapsed();
     // Short lives: starting over and what a kill destroys leave some of the run for the last one.
-    let longest = whole.mul_f64(1.5 / kills as f64).max(Duration::from_millis(60));
-    let (run, mut done) = (folder.join("killed"), 0);
+    let longest = whole.mul_f64(0.8 / kills as f64).max(Duration::from_millis(60));
+    let (run, mut done, mut advanced) = (folder.join("killed"), 0, 0);
     while done < kills && !run.join("final.safetensors").exists() {
-        let mut child = train(folder, experiment, "killed", has_checkpoint(&run));
+        let before = newest(&run);
+        let mut child = train(folder, experiment, "killed", before.is_some());
         std::thread::sleep(longest.mul_f64(moment(done)));
         child.kill().unwrap();
         child.wait().unwrap();
         done += 1;
+        advanced += u64::from(newest(&run) != before);
     }
-    finished(train(folder, experiment, "killed", has_checkpoint(&run)));
-    println!("{experiment}: {done} kills within {longest:?} each, a run of {whole:?}");
+    finished(train(folder, experiment, "killed", newest(&run).is_some()));
+    println!(
+        "{experiment}: {done} kills, {advanced} of them after a new checkpoint; an undisturbed run takes {whole:?}"
+    );
     let last = |run: &str| std::fs::read(folder.join(run).join("final.safetensors")).unwrap();
     assert!(last("whole") == last("killed"), "{experiment}: the weights differ after {done} kills");
     let left = std::fs::read_dir(&run).unwrap().chain(std::fs::read_dir(run.join("checkpoints")).unwrap());
@@ -67,8 +76,9 @@ fn survives_kills(folder: &Path, experiment: &str, text: &str) {
     assert!(parts.is_empty(), "temporary files are left: {parts:?}");
 }
 
-/// The experiment with more steps and frequent checkpoints.
+/// The experiment with more steps, the more the more kills, and frequent checkpoints.
 fn longer(text: &str, steps: u64) -> String {
+    let steps = steps * kills().div_ceil(10);
     let lines = text.lines().map(|line| match line.split(" = ").next() {
         Some("steps") => format!("steps = {steps}"),
         Some("checkpoint_every") => "checkpoint_every = 5".into(),

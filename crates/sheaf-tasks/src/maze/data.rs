@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use rayon::prelude::*;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::limits::{MAX_SET_BYTES, product};
+use sheaf_learn::limits::{MAX_SET_BYTES, check_memory, product};
 
 use super::carve::{Carver, MazeShape};
 use super::symmetry::{Symmetry, canonical_key};
@@ -132,8 +132,9 @@ pub fn train_test_split(
 
 /// Checks that a set of so many mazes can be held in memory, and read again from a file.
 pub fn check_count(shape: &MazeShape, count: usize) -> Result<()> {
-    if product(&[count, shape.pixels()], MAX_SET_BYTES).is_some() {
-        return Ok(());
+    if let Some(bytes) = product(&[count, shape.pixels()], MAX_SET_BYTES) {
+        // Inputs and labels.
+        return check_memory("number of mazes", "mazes", 2 * bytes);
     }
     let most = MAX_SET_BYTES / shape.pixels() as u64;
     let want = format!("at most {most} mazes of {} × {} pixels", shape.height(), shape.width());

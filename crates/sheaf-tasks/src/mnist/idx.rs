@@ -70,7 +70,7 @@ impl Idx {
         }
         let count = product(&shape, MAX_NUMBERS).ok_or_else(|| {
             let want = format!("at most {MAX_NUMBERS} numbers");
-            Error::new(ErrorKind::OutOfRange, place, want, format_args!("dimensions {shape:?}"))
+            malformed(place, want, format_args!("dimensions {shape:?}"))
                 .hint("the file is damaged, or the set must be split")
         })? as usize;
         check_memory(place, "numbers", count as u64)?;

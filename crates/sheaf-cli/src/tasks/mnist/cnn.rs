@@ -90,6 +90,9 @@ impl Task for MnistCnn {
                 no_agents("--task").hint("`sheaf bench train`, `eval` and `solve` measure every task")
             );
         }
+        if request.iterations.is_some() {
+            return Err(no_agents("--iterations").hint("leave the option out"));
+        }
         full_precision(request.precision)?;
         let (batch, size) = (request.batch.unwrap_or(128), request.size.unwrap_or(self.sizes()[0]));
         let mut experiment = request.experiment(CnnExperiment::check)?;

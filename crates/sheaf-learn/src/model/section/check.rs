@@ -14,7 +14,14 @@ impl ModelSection {
         for (name, value) in [("d_v", self.d_v), ("d_e", self.d_e), ("cg_steps", self.cg_steps)] {
             check_width(&format!("model.{name}"), value)?;
         }
-        at_most("model.rank", "columns", MAX_WIDTH, self.rank)?;
+        for (name, value) in [
+            ("rank", self.rank),
+            ("objective_rank", self.objective_rank),
+            ("objective_rows", self.objective_rows),
+            ("message_width", self.message_width),
+        ] {
+            at_most(&format!("model.{name}"), "numbers", MAX_WIDTH, value)?;
+        }
         if product(&[slots, self.d_e, self.d_v], MAX_PARAMETERS as u64).is_none() {
             let want = format!("maps of an agent, slots × d_e × d_v, of at most {MAX_PARAMETERS} numbers");
             return Err(wrong("d_e", &want, format_args!("{slots} × {} × {}", self.d_e, self.d_v)));
