@@ -70,6 +70,7 @@ fn training_steps_of_every_task_allocate_nothing_after_warm_up() {
 fn nor_do_steps_with_bf16_products() {
     check::<Maze>(&["train.precision=bf16"]);
     check::<Mnist>(&["train.precision=bf16"]);
+    check::<Mnist>(&["train.precision=bf16", "model.d_v=32", "model.d_e=24", "model.rank=8"]);
     check::<Sudoku>(&["train.precision=bf16"]);
     check::<Sudoku>(&["train.precision=bf16", "model.maps=orthonormal"]);
 }

@@ -62,6 +62,7 @@ fn one_two_and_three_threads_give_the_same_bits() {
 fn they_do_so_with_bf16_products_too() {
     threads_change_no_bit::<Maze>(&[BF16]);
     threads_change_no_bit::<Mnist>(&[BF16]);
+    threads_change_no_bit::<Mnist>(&[BF16, "model.d_v=32", "model.d_e=24", "model.rank=8"]);
     threads_change_no_bit::<Sudoku>(&[BF16]);
     threads_change_no_bit::<Sudoku>(&["model.maps=low-rank", "model.d_e=3", BF16]);
     threads_change_no_bit::<Sudoku>(&["model.maps=orthonormal", BF16]);

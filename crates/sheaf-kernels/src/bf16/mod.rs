@@ -24,6 +24,8 @@ use super::aligned::AlignedVec;
 use super::gemm::{Mat, Product};
 use super::simd::{Level, level};
 
+pub(super) use twin::{add_products, round_pair};
+
 /// Inner products longer than this are split.
 const DEPTH: usize = 320;
 

@@ -19,6 +19,20 @@ pub(super) fn round(x: f32) -> f32 {
     flush(f32::from_bits(if bits & 0x7f80_0000 == 0 { bits } else { up }))
 }
 
+/// Two rounded numbers as a pair, the first in the lower half.
+#[inline(always)]
+pub(crate) fn round_pair(first: f32, second: f32) -> u32 {
+    round(first).to_bits() >> 16 | round(second).to_bits()
+}
+
+/// sum + the products of two pairs: of their second numbers, then of their first.
+#[inline(always)]
+pub(crate) fn add_products(sum: f32, a: u32, b: u32) -> f32 {
+    let (low, high) =
+        (|pair: u32| f32::from_bits(pair << 16), |pair: u32| f32::from_bits(pair & 0xffff_0000));
+    flush(low(a).mul_add(low(b), flush(high(a).mul_add(high(b), sum))))
+}
+
 /// Zero of the same sign if the number is denormal.
 #[inline(always)]
 fn flush(x: f32) -> f32 {

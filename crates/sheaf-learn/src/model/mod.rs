@@ -149,12 +149,12 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         })
     }
 
-    /// The same model with products in this precision: those of encoder, heads, decoder and shared maps, forward and
-    /// adjoint. Sums, parameters, norms, losses and the scalars of the solver keep their own precision. Refused where
-    /// the solver promises more digits than bf16 has.
+    /// The same model with products in this precision: those of encoder, heads, decoder, shared and packed maps, forward
+    /// and adjoint; messages keep the full one. Sums, parameters, norms, losses and the scalars of the solver keep their
+    /// own precision. Refused where the solver promises more digits than bf16 has.
     pub fn in_precision(mut self, precision: Precision) -> Result<Self> {
         let tight = match self.choices.consensus {
-            _ if precision == Precision::Full => None,
+            _ if precision == Precision::Full || !self.choices.admm() => None,
             ConsensusKind::Exact => Some("model.consensus = \"exact\"".into()),
             _ if self.section.cg_tolerance > 0.0 => {
                 Some(format!("model.cg_tolerance = {}", self.section.cg_tolerance))

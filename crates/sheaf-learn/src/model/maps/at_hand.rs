@@ -121,6 +121,7 @@ impl ModelMaps {
                     base: &p.base[..shape.base_len()],
                     views: &t.packed[..t.views * shape.view_len()],
                     rank: self.rank,
+                    precision: self.precision,
                     agents: &own.groups,
                 })
             }

@@ -152,7 +152,7 @@ impl ModelMaps {
     }
 
     fn shape(&self, sheaf: &Sheaf) -> Result<LowRankShape> {
-        PackedLowRank::<f32>::shape(sheaf, self.rank)
+        Ok(PackedLowRank::<f32>::shape(sheaf, self.rank)?.in_precision::<f32>(self.precision))
     }
 
     /// Prepares the maps for these parameters.
