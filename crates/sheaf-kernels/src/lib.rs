@@ -19,6 +19,7 @@ mod product;
 pub mod reduce;
 pub mod scalar;
 pub mod simd;
+pub mod sparse;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]
 mod stack_avx512;

@@ -30,6 +30,7 @@ pub trait Real:
     + crate::stack::StackKernels
     + crate::exchange::ExchangeKernel
     + crate::activation::Activations
+    + crate::sparse::SparseCholesky
 {
     /// 0.
     const ZERO: Self;

@@ -203,6 +203,19 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
+    /// As [`prepare`](Self::prepare) after a change of all penalties by a common factor: what does not depend on it is kept.
+    pub(crate) fn prepare_again(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        match self {
+            Self::Exact(s) if s.survives_scaling() => Ok(()),
+            _ => self.prepare(op, rho, scratch),
+        }
+    }
+
     fn check_states<const S: usize, const C: usize>(
         &self,
         op: &SheafOp<'_, T>,
