@@ -188,7 +188,7 @@ fn a_nearly_flat_objective_is_not_called_unbounded() {
 #[test]
 fn balancing_stays_finite_whatever_the_residuals_are() {
     let net = Scalars::path(2);
-    // The dual residual is exactly 0 after the first iteration, so that ρ is asked to grow for ever.
+    // The dual residual is 0 up to rounding after the first iteration, so that ρ is asked to grow for ever.
     let fixed = Diagonal {
         lo: Some(Coefficient::PerCoordinate(&[1.0, -1.0])),
         hi: Some(Coefficient::PerCoordinate(&[1.0, -1.0])),
@@ -200,7 +200,7 @@ fn balancing_stays_finite_whatever_the_residuals_are() {
             let (report, x) = net.solve(Objective::Diagonal(fixed), exact(&net), (rho, 1.0), &options);
             assert!(report.rho_factor <= 1e6 && report.rho_factor >= 1e-6, "{report}");
             assert!(
-                x == [1.0, -1.0] && report.residuals.is_some_and(|r| r.primal == 2f64.sqrt()),
+                x == [1.0, -1.0] && report.residuals.is_some_and(|r| (r.primal - 2f64.sqrt()).abs() < 1e-9),
                 "{report}"
             );
         }

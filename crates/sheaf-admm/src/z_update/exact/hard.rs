@@ -6,7 +6,7 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::z_update::weights::Weights;
 use sheaf_kernels::sparse::SparseSymbolic;
-use sheaf_kernels::vector::{add, axpy, dot, norm, xpby};
+use sheaf_kernels::vector::{add, axpy, dot, xpby};
 
 /// A factored system.
 pub(super) struct Augmented<'a, T, C, H> {
@@ -60,9 +60,9 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
         x.fill(T::ZERO);
         let mut last = T::INFINITY;
         let small = T::EPSILON * T::from_f64(8.0);
-        let floor = small * norm(w);
-        let b = if affine { self.op.raw().offsets().map_or(T::ZERO, norm) } else { T::ZERO };
-        let floor_edges = small * (self.row.sqrt() * norm(w) + b);
+        let floor = small * largest(w);
+        let b = if affine { self.op.raw().offsets().map_or(T::ZERO, largest) } else { T::ZERO };
+        let floor_edges = small * (self.row.sqrt() * largest(w) + b);
         for _ in 0..PASSES {
             let size = self.residuals(w, affine, z, x, &mut work);
             // Refinement ends at rounding level, or when it no longer helps.
@@ -88,7 +88,7 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
             }
         }
         self.only_hard(r);
-        norm(g) + norm(r)
+        largest(g) + largest(r)
     }
 
     /// x_e = c_e(F z − b)_e on soft edges; leaves F z − b in `r`.
@@ -133,6 +133,10 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
         let raw = self.op.raw();
         let Work { rows, g, dz, q, r, p, bp, dx, solver } = work;
         dx.fill(T::ZERO);
+        // Squares of tiny or huge residuals would leave the range of the type.
+        let scale = largest(g).max(largest(r));
+        g.iter_mut().chain(r.iter_mut()).for_each(|v| *v /= scale);
+        let floor = floor / scale * T::from_f64(r.len() as f64).sqrt();
         let any = r.iter().any(|&r| r != T::ZERO);
         dz.copy_from_slice(g);
         if any {
@@ -169,5 +173,14 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
             xpby(p, r, next / c);
             c = next;
         }
+        // What is left of r enters the equations of the states with the weight τ, and would be an error of their size.
+        self.stiffen(r);
+        add(dx, r);
+        dz.iter_mut().chain(dx.iter_mut()).for_each(|v| *v *= scale);
     }
+}
+
+/// The largest number of a vector; NaN if there is one.
+fn largest<T: Real>(v: &[T]) -> T {
+    v.iter().fold(T::ZERO, |m, v| if v.abs() <= m { m } else { v.abs() })
 }
