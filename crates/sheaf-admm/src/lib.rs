@@ -2,15 +2,18 @@
 
 pub mod admm;
 pub mod error;
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 mod linalg;
 pub mod sheaf;
 pub mod x_update;
 pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
-pub use sheaf_kernels::Real;
+pub use sheaf_kernels::{Precision, Real};
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

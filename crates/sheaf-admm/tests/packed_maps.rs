@@ -8,7 +8,7 @@ use sheaf_admm::sheaf::{
 };
 use sheaf_admm::x_update::{Objective, ObjectiveGrad, Penalty, Tether};
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
-use sheaf_admm::{ErrorKind, Result};
+use sheaf_admm::{ErrorKind, Precision, Result};
 use sheaf_testkit::TestRng;
 use sheaf_testkit::{CountingAllocator, allocations};
 
@@ -68,6 +68,7 @@ impl Case {
             base,
             views,
             rank: self.rank,
+            precision: Precision::Full,
             agents: std::slice::from_ref(&self.groups),
         })
     }
@@ -324,8 +325,13 @@ fn slices_of_other_sizes_are_neither_packed_nor_unpacked() {
 #[test]
 fn maps_that_do_not_fit_are_refused() {
     let case = Case::new((2, 2), (3, 2), 2, 2, 4);
-    let packed =
-        |base, views, rank| PackedLowRank { base, views, rank, agents: std::slice::from_ref(&case.groups) };
+    let packed = |base, views, rank| PackedLowRank {
+        base,
+        views,
+        rank,
+        precision: Precision::Full,
+        agents: std::slice::from_ref(&case.groups),
+    };
     let refused = |low| SheafOp::new(&case.sheaf, Maps::Packed(low)).unwrap_err();
     let (base, views) = (&case.packed_base[..], &case.packed[..]);
     assert_eq!(refused(packed(&base[1..], views, 2)).kind(), ErrorKind::Shape);
@@ -334,7 +340,14 @@ fn maps_that_do_not_fit_are_refused() {
     let mut few = ViewGroups::default();
     few.set(&case.sheaf, &[0, 1]);
     assert_eq!(
-        refused(PackedLowRank { base, views, rank: 2, agents: std::slice::from_ref(&few) }).kind(),
+        refused(PackedLowRank {
+            base,
+            views,
+            rank: 2,
+            precision: Precision::Full,
+            agents: std::slice::from_ref(&few)
+        })
+        .kind(),
         ErrorKind::Shape
     );
 }

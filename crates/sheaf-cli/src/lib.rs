@@ -6,6 +6,7 @@
 //! | [`commands`] | what each command does, independent of the task |
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
+//! | [`terminal`] | what a terminal can show, and text that is safe to show there |
 //! | [`draw`] | pictures |
 
 pub mod args;
@@ -15,3 +16,4 @@ pub mod errors;
 pub mod progress;
 pub mod report;
 pub mod tasks;
+pub mod terminal;

@@ -6,9 +6,23 @@ use clap::{CommandFactory, Parser};
 use sheaf_cli::args::Cli;
 use sheaf_cli::commands::Ending;
 use sheaf_cli::errors::{self, Exit};
+use sheaf_kernels::refusing_alloc::RefusingAlloc;
+
+/// Memory that the system refuses ends the program with a message and a documented exit code.
+#[global_allocator]
+static MEMORY: RefusingAlloc = RefusingAlloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    errors::report_panics();
+    // A panic is a defect, already reported by the hook; the exit code is a documented one all the same.
+    std::panic::catch_unwind(run).unwrap_or_else(|_| Exit::Failure.into())
+}
+
+fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return errors::tell_usage(&error),
+    };
     let json = cli.json;
     let job = match cli.check() {
         Ok(Some(job)) => job,

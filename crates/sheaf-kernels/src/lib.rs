@@ -8,15 +8,18 @@
 
 pub mod activation;
 pub mod aligned;
+mod bf16;
 pub mod cliques;
 pub mod diagonal_prox;
 pub mod diagonal_sweep;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
+pub mod precision;
 #[cfg(target_arch = "x86_64")]
 mod product;
 pub mod reduce;
+pub mod refusing_alloc;
 pub mod scalar;
 pub mod simd;
 pub mod sparse;
@@ -27,4 +30,5 @@ pub mod thin;
 pub mod tiles;
 pub mod vector;
 
+pub use precision::Precision;
 pub use scalar::Real;

@@ -28,6 +28,7 @@ pub trait Real:
     + Sum<Self>
     + crate::gemm::Gemm
     + crate::stack::StackKernels
+    + crate::low_rank::LowRankBf16
     + crate::exchange::ExchangeKernel
     + crate::activation::Activations
     + crate::sparse::SparseCholesky

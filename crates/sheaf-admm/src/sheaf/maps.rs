@@ -122,10 +122,7 @@ impl<T: Real> Maps<'_, T> {
                 check_finite("scale of low-rank maps", &[low.scale])?;
                 check_finite("gates", low.gate.unwrap_or_default())
             }
-            Self::Packed(low) => {
-                check_finite("packed base", low.base)?;
-                check_finite("packed views", low.views)
-            }
+            Self::Packed(low) => low.check_finite(sheaf),
         }
     }
 

@@ -21,6 +21,7 @@ mod maps;
 mod maps_grad;
 mod operator;
 mod packed;
+mod packed_grad;
 mod shared;
 mod stack;
 mod update_parts;
@@ -34,7 +35,8 @@ pub use grid::Connectivity;
 pub use maps::{LowRank, Maps};
 pub use maps_grad::{LowRankGrad, MapsGrad};
 pub use operator::SheafOp;
-pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view, unpack_grad};
+pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view};
+pub use packed_grad::unpack_grad;
 pub use shared::{SharedMaps, SharedMapsGrad};
 pub use stack::{SharedStack, SharedStackGrad};
 pub use updates::{AgentUpdates, AgentUpdatesGrad, UpdateDims};
@@ -217,6 +219,19 @@ impl Sheaf {
     /// Number of edges.
     pub fn edge_count(&self) -> usize {
         self.edges.len()
+    }
+
+    /// The ends of every edge, each an (agent, slot).
+    pub fn edge_ends(&self) -> impl Iterator<Item = ((usize, usize), (usize, usize))> + '_ {
+        let end = |row: u32| {
+            let row = row as usize;
+            // Agents without rows share their offset with the next one: the last that starts here has the row.
+            let agent = self.row_offsets.partition_point(|&start| start <= row) - 1;
+            let slots = &self.slot_rows[agent];
+            let slot = slots.partition_point(|&start| start <= row - self.row_offsets[agent]) - 1;
+            (agent, slot)
+        };
+        self.edges.iter().map(move |edge| (end(edge.row_u), end(edge.row_v)))
     }
 
     /// Where each agent's state starts; one more entry than agents.

@@ -16,13 +16,15 @@
 //! | packed base | R, then Rᵀ |
 //! | packed view | B `[d_v, slots, rank]`, A `[slots, rank, d_e]`, Aᵀ `[slots, d_e, rank]`, Bᵀ `[slots, rank, d_v]` |
 //! | dF | `[d_v, ld]`, a stack |
+//!
+//! In bf16 a packed number holds two operands, so that base and views take half the room; the gradient of the maps stays dense
+//! and in full precision.
 
-use super::Sheaf;
 use super::maps::{check_index, count_views, need_uniform, valid_uniform};
-use crate::error::check_len;
-use crate::{Error, ErrorKind, Real, Result};
+use super::{Sheaf, Uniform};
+use crate::error::{check_finite, check_len};
+use crate::{Error, ErrorKind, Precision, Real, Result};
 use sheaf_kernels::low_rank::{self, Grouped, LowRankShape, PairTape};
-use sheaf_kernels::simd::{fma, kernel};
 
 /// The view of each agent of a sample; reused from sample to sample, so that it allocates once.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +103,9 @@ fn used_slots(sheaf: &Sheaf, agent: usize) -> u32 {
     used.fold(0, |mask, (slot, _)| mask | 1u32.checked_shl(slot as u32).unwrap_or(0))
 }
 
+/// Length of a map of the published sizes, the only ones in bf16.
+const PUBLISHED_MAP: usize = 32 * 24;
+
 /// Packed low-rank maps.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedLowRank<'a, T> {
@@ -110,15 +115,17 @@ pub struct PackedLowRank<'a, T> {
     pub views: &'a [T],
     /// Rank of the update; 0 leaves the base alone.
     pub rank: usize,
+    /// Precision in which base and views were packed; the published sizes alone have bf16.
+    pub precision: Precision,
     /// The views of the agents, sample by sample.
     pub agents: &'a [ViewGroups], // [samples]
 }
 
 impl<T: Real> PackedLowRank<'_, T> {
-    /// The sizes for this sheaf.
+    /// The sizes for this sheaf, in full precision; [`LowRankShape::in_precision`] gives those of another.
     pub fn shape(sheaf: &Sheaf, rank: usize) -> Result<LowRankShape> {
         let u = need_uniform(sheaf)?;
-        let shape = LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank, ld: u.ld };
+        let shape = Self::uniform_shape(u, rank, Precision::Full);
         let len = rank.checked_mul(u.slots).and_then(|m| m.checked_mul(2 * (u.d_v + u.d_e)));
         if len.is_none() {
             let place = "rank of packed low-rank maps";
@@ -132,12 +139,29 @@ impl<T: Real> PackedLowRank<'_, T> {
     }
 
     pub(super) fn validate(&self, sheaf: &Sheaf, samples: usize) -> Result<()> {
-        let shape = Self::shape(sheaf, self.rank)?;
+        let shape = Self::shape(sheaf, self.rank)?.in_precision::<T>(self.precision);
         check_len("packed base", shape.base_len(), self.base.len())?;
         let views = count_views(self.views.len(), shape.view_len());
         check_len("packed views", views.unwrap_or(0) * shape.view_len(), self.views.len())?;
         check_len("packed maps: groups of views", samples, self.agents.len())?;
         self.agents.iter().try_for_each(|agents| check_index(&agents.index, sheaf.agents(), views))
+    }
+
+    pub(super) fn check_finite(&self, sheaf: &Sheaf) -> Result<()> {
+        let shape = self.valid_shape(sheaf);
+        if !shape.is_bf16() {
+            check_finite("packed base", self.base)?;
+            return check_finite("packed views", self.views);
+        }
+        // A number holds two operands, so the maps themselves are checked.
+        let mut map = [T::ZERO; PUBLISHED_MAP];
+        for view in self.views.chunks_exact(shape.view_len()) {
+            for slot in 0..shape.slots {
+                T::slot_bf16(self.base, view, slot, &mut map);
+                check_finite("packed views", &map)?;
+            }
+        }
+        Ok(())
     }
 
     /// The views of a single sample: products run sample by sample.
@@ -147,8 +171,12 @@ impl<T: Real> PackedLowRank<'_, T> {
     }
 
     fn valid_shape(&self, sheaf: &Sheaf) -> LowRankShape {
-        let u = valid_uniform(sheaf);
-        LowRankShape { d_v: u.d_v, d_e: u.d_e, slots: u.slots, rank: self.rank, ld: u.ld }
+        Self::uniform_shape(valid_uniform(sheaf), self.rank, self.precision)
+    }
+
+    fn uniform_shape(u: Uniform, rank: usize, precision: Precision) -> LowRankShape {
+        let Uniform { d_v, d_e, slots, ld } = u;
+        LowRankShape { d_v, d_e, slots, rank, ld, precision: Precision::Full }.in_precision::<T>(precision)
     }
 
     pub(super) fn project(&self, sheaf: &Sheaf, z: &[T], y: &mut [T]) {
@@ -203,6 +231,10 @@ pub fn pack_base<T: Real>(
     let (d_e, d_v) = (shape.d_e, shape.d_v);
     check_len("base of the maps", d_e * d_v, base.len())?;
     check_len("packed base", shape.base_len(), out.len())?;
+    if shape.is_bf16() {
+        T::pack_base_bf16(base, out);
+        return Ok(());
+    }
     let (plain, transposed) = out.split_at_mut(d_e * d_v);
     plain.copy_from_slice(base);
     transpose(base, d_e, d_v, transposed);
@@ -222,6 +254,10 @@ pub fn pack_view<T: Real>(
     check_len("factor A", m * d_e, a.len())?;
     check_len("factor B", m * d_v, b.len())?;
     check_len("packed view", shape.view_len(), out.len())?;
+    if shape.is_bf16() {
+        T::pack_view_bf16(a, b, factor, out);
+        return Ok(());
+    }
     let (own_b, rest) = out.split_at_mut(d_v * m);
     let (own_a, rest) = rest.split_at_mut(m * d_e);
     let (a_t, b_t) = rest.split_at_mut(m * d_e);
@@ -247,133 +283,4 @@ fn transpose<T: Real>(m: &[T], rows: usize, cols: usize, out: &mut [T]) {
             out[c * rows + r] = value;
         }
     }
-}
-
-/// Adjoint of the composition F = R + factor·A·Bᵀ for one view: adds dR, dA and dB.
-pub fn unpack_grad<T: Real>(
-    shape: LowRankShape,
-    view: &[T],    // [shape.view_len()]
-    d_stack: &[T], // [d_v, ld]
-    factor: T,
-    d_base: &mut [T], // [d_e, d_v]
-    d_a: &mut [T],    // [slots, d_e, rank]
-    d_b: &mut [T],    // [slots, d_v, rank]
-) -> Result<()> {
-    let LowRankShape { d_v, d_e, slots, ld, .. } = shape;
-    if ld < (slots * d_e).max(1) {
-        return Err(Error::new(
-            ErrorKind::Shape,
-            "ld of packed maps",
-            format_args!("{} or more", slots * d_e),
-            ld,
-        ));
-    }
-    check_len("packed view", shape.view_len(), view.len())?;
-    check_len("gradient of a stack", d_v * ld, d_stack.len())?;
-    check_len("gradient of the base", d_e * d_v, d_base.len())?;
-    check_len("gradient of factor A", shape.m() * d_e, d_a.len())?;
-    check_len("gradient of factor B", shape.m() * d_v, d_b.len())?;
-    let (b, rest) = view.split_at(shape.d_v * shape.m());
-    let a_t = &rest[shape.m() * shape.d_e..][..shape.m() * shape.d_e];
-    base_grad(shape, d_stack, d_base);
-    match shape.rank {
-        0 => {}
-        8 => factor_grads_8(shape, b, a_t, d_stack, factor, d_a, d_b),
-        _ => factor_grads(shape, b, a_t, d_stack, factor, d_a, d_b),
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn base_grad_body<T: Real, const FMA: bool>(shape: LowRankShape, d_stack: &[T], d_base: &mut [T]) {
-    let LowRankShape { d_v, d_e, slots, ld, .. } = shape;
-    for (j, column) in d_stack.chunks_exact(ld).enumerate() {
-        for r in 0..d_e {
-            let sum: T = (0..slots).map(|slot| column[slot * d_e + r]).sum();
-            d_base[r * d_v + j] += sum;
-        }
-    }
-}
-
-kernel! {
-    fn base_grad, base_grad_at<T>(shape: LowRankShape, d_stack: &[T], d_base: &mut [T]) = base_grad_body;
-}
-
-/// dA and dB for any rank.
-#[inline(always)]
-fn factor_grads_body<T: Real, const FMA: bool>(
-    shape: LowRankShape,
-    b: &[T],
-    a_t: &[T],
-    d_stack: &[T],
-    factor: T,
-    d_a: &mut [T],
-    d_b: &mut [T],
-) {
-    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
-    let m = slots * rank;
-    for slot in 0..slots {
-        for j in 0..d_v {
-            let d = &d_stack[j * ld + slot * d_e..][..d_e];
-            let b = &b[j * m + slot * rank..][..rank];
-            let d_b = &mut d_b[(slot * d_v + j) * rank..][..rank];
-            for (r, &d) in d.iter().enumerate() {
-                let a = &a_t[(slot * d_e + r) * rank..][..rank];
-                let d_a = &mut d_a[(slot * d_e + r) * rank..][..rank];
-                for k in 0..rank {
-                    d_a[k] = fma::<T, FMA>(factor * d, b[k], d_a[k]);
-                    // The factor is already in the packed A.
-                    d_b[k] = fma::<T, FMA>(d, a[k], d_b[k]);
-                }
-            }
-        }
-    }
-}
-
-kernel! {
-    fn factor_grads, factor_grads_at<T>(
-        shape: LowRankShape, b: &[T], a_t: &[T], d_stack: &[T], factor: T, d_a: &mut [T], d_b: &mut [T],
-    ) = factor_grads_body;
-}
-
-/// dA and dB of rank 8, the published one: dB stays in a register over the rows of a slot.
-#[inline(always)]
-fn factor_grads_8_body<T: Real, const FMA: bool>(
-    shape: LowRankShape,
-    b: &[T],
-    a_t: &[T],
-    d_stack: &[T],
-    factor: T,
-    d_a: &mut [T],
-    d_b: &mut [T],
-) {
-    const RANK: usize = 8;
-    let LowRankShape { d_v, d_e, slots, ld, .. } = shape;
-    let m = slots * RANK;
-    let lanes = |slice: &[T], at: usize| -> [T; RANK] { slice[at..at + RANK].try_into().expect("8 lanes") };
-    for slot in 0..slots {
-        let d_a = &mut d_a[slot * d_e * RANK..][..d_e * RANK];
-        let a_t = &a_t[slot * d_e * RANK..][..d_e * RANK];
-        for j in 0..d_v {
-            let d = &d_stack[j * ld + slot * d_e..][..d_e];
-            let b = lanes(b, j * m + slot * RANK);
-            let mut sum = [T::ZERO; RANK];
-            for ((&d, a), d_a) in d.iter().zip(a_t.chunks_exact(RANK)).zip(d_a.chunks_exact_mut(RANK)) {
-                for k in 0..RANK {
-                    sum[k] = fma::<T, FMA>(d, a[k], sum[k]);
-                    d_a[k] = fma::<T, FMA>(factor * d, b[k], d_a[k]);
-                }
-            }
-            let d_b = &mut d_b[(slot * d_v + j) * RANK..][..RANK];
-            for k in 0..RANK {
-                d_b[k] += sum[k];
-            }
-        }
-    }
-}
-
-kernel! {
-    fn factor_grads_8, factor_grads_8_at<T>(
-        shape: LowRankShape, b: &[T], a_t: &[T], d_stack: &[T], factor: T, d_a: &mut [T], d_b: &mut [T],
-    ) = factor_grads_8_body;
 }

@@ -1,6 +1,7 @@
 //! A batch gives the same results as its samples alone: the same bits if it runs sample by sample, and up to rounding
 //! if its products run over all samples at once.
 
+use sheaf_admm::Precision;
 use sheaf_admm::admm::{Adjoint, Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{
     AgentGraph, Connectivity, LowRank, LowRankGrad, Maps, MapsGrad, PackedLowRank, Sheaf, SheafOp,
@@ -145,6 +146,7 @@ impl Numbers {
                 base: &self.packed_base,
                 views: &self.packed,
                 rank: RANK,
+                precision: Precision::Full,
                 agents: &self.groups[samples],
             }),
         }

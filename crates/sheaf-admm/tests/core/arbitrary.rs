@@ -1,6 +1,7 @@
 //! Constructors on arbitrary input: an error or a valid object, never a panic.
 
 use proptest::prelude::*;
+use sheaf_admm::Precision;
 use sheaf_admm::sheaf::{
     AgentGraph, Connectivity, Edge, LowRank, Maps, PackedLowRank, Sheaf, SheafOp, ViewGroups,
     compose_low_rank,
@@ -141,7 +142,7 @@ proptest! {
         groups.set(&other, &index);
         let numbers = |n: usize| (0..n).map(|k| (k as f64).cos()).collect::<Vec<f64>>();
         let (base, views) = (numbers(lens.0), numbers(lens.1));
-        let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, agents: std::slice::from_ref(&groups) });
+        let maps = Maps::Packed(PackedLowRank { base: &base, views: &views, rank, precision: Precision::Full, agents: std::slice::from_ref(&groups) });
         if let Ok(op) = SheafOp::new(&sheaf, maps) {
             // Slots that the other sheaf leaves free are left out, so that only the calls themselves are tested.
             let (mut y, mut s) = (vec![0.0; sheaf.row_len()], vec![0.0; sheaf.row_len()]);

@@ -148,6 +148,20 @@ pub(super) fn lift<
     }
 }
 
+/// s = own − y of the partner slot, for the slots of one agent.
+#[inline(always)]
+pub(super) fn exchange_one<T: Real, const DE: usize>(own: &[T], partners: &[u32], y: &[T], s: &mut [T]) {
+    for (slot, &partner) in partners.iter().enumerate() {
+        let a: &[T; DE] = own[slot * DE..][..DE].try_into().expect("a slot");
+        let b: &[T; DE] = y[partner as usize..][..DE].try_into().expect("a slot");
+        let s: &mut [T; DE] = (&mut s[slot * DE..][..DE]).try_into().expect("a slot");
+        for r in 0..DE {
+            s[r] = a[r] - b[r];
+        }
+    }
+    s[partners.len() * DE..].fill(T::ZERO);
+}
+
 /// s = y − y of the partner slot, then g_i = F_iᵀ s_i, run by run: the differences are lifted while they are in cache.
 #[inline(always)]
 pub(super) fn exchange_lift<
@@ -172,16 +186,7 @@ pub(super) fn exchange_lift<
         for &agent in run {
             let i = agent as usize;
             let (own, s) = (&y[i * ld..][..ld], &mut s[i * ld..][..ld]);
-            let partners = &partners[i * slots..][..slots];
-            for slot in 0..slots {
-                let a: &[T; DE] = own[slot * DE..][..DE].try_into().expect("a slot");
-                let b: &[T; DE] = y[partners[slot] as usize..][..DE].try_into().expect("a slot");
-                let s: &mut [T; DE] = (&mut s[slot * DE..][..DE]).try_into().expect("a slot");
-                for r in 0..DE {
-                    s[r] = a[r] - b[r];
-                }
-            }
-            s[slots * DE..].fill(T::ZERO);
+            exchange_one::<T, DE>(own, &partners[i * slots..][..slots], y, s);
         }
         let view = &views[view * len..][..len];
         lift_run::<T, FMA, DV, DE, M, RANK>(base, view, mask, run, ld, s, out);

@@ -13,11 +13,14 @@
 //! published sizes have kernels of their own (`project`, `lift`, `outers`); all others run the plain loops
 //! below, which are also the reference for those kernels.
 
+mod bf16;
+mod in_bf16;
 mod lift;
 mod outers;
 mod pairs;
 mod project;
 
+pub use in_bf16::LowRankBf16;
 pub use pairs::PairTape;
 
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod tests;
 
 use super::exchange::{SlotRows, partners_body};
 use super::simd::{fma, kernel};
-use crate::Real;
+use crate::{Precision, Real};
 
 /// Sizes of the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub struct LowRankShape {
     pub rank: usize,
     /// Rows of an agent, padded.
     pub ld: usize,
+    /// Precision of the operands.
+    pub precision: Precision,
 }
 
 /// The sizes of the published MNIST model, apart from the padding.
@@ -55,13 +60,31 @@ impl LowRankShape {
     /// Length of a packed base: R, then Rᵀ.
     #[inline]
     pub fn base_len(&self) -> usize {
-        2 * self.d_e * self.d_v
+        2 * self.d_e * self.d_v / self.per_number()
     }
 
     /// Length of a packed view: B, A, Aᵀ, Bᵀ.
     #[inline]
     pub fn view_len(&self) -> usize {
-        2 * self.m() * (self.d_v + self.d_e)
+        2 * self.m() * (self.d_v + self.d_e) / self.per_number()
+    }
+
+    /// The same sizes in this precision, as far as there are kernels: sizes other than the published keep the full one.
+    pub fn in_precision<T: Real>(self, precision: Precision) -> Self {
+        let precision = if self.is_published() && T::HAS_BF16 { precision } else { Precision::Full };
+        Self { precision, ..self }
+    }
+
+    /// Whether packed numbers are words of two bf16.
+    #[inline(always)]
+    pub fn is_bf16(&self) -> bool {
+        self.precision == Precision::Bf16
+    }
+
+    /// How many operands a packed number holds.
+    #[inline(always)]
+    fn per_number(&self) -> usize {
+        if self.is_bf16() { 2 } else { 1 }
     }
 
     /// Whether [`pairs`] supports these sizes.
@@ -134,7 +157,7 @@ fn project_plain<T: Real, const FMA: bool>(
     z: &[T],
     y: &mut [T],
 ) {
-    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
+    let LowRankShape { d_v, d_e, slots, rank, ld, .. } = shape;
     let (m, len) = (shape.m(), shape.view_len());
     for (i, (z, y)) in z.chunks_exact(d_v).zip(y.chunks_exact_mut(ld)).enumerate() {
         let (b, rest) = views[agents.index[i] as usize * len..][..len].split_at(d_v * m);
@@ -189,7 +212,7 @@ fn lift_plain<T: Real, const FMA: bool>(
     s: &[T],
     g: &mut [T],
 ) {
-    let LowRankShape { d_v, d_e, slots, rank, ld } = shape;
+    let LowRankShape { d_v, d_e, slots, rank, ld, .. } = shape;
     let (m, len) = (shape.m(), shape.view_len());
     for (i, (s, g)) in s.chunks_exact(ld).zip(g.chunks_exact_mut(d_v)).enumerate() {
         let (a_t, b_t) = views[agents.index[i] as usize * len..][len / 2..len].split_at(m * d_e);
@@ -272,21 +295,65 @@ fn outers_plain<T: Real, const FMA: bool>(
     }
 }
 
+/// y_i = F_i z_i for every agent; padding becomes 0.
+pub fn project<T: Real>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    base: &[T],
+    views: &[T],
+    z: &[T],
+    y: &mut [T],
+) {
+    match shape.precision {
+        Precision::Full => project_full(shape, agents, base, views, z, y),
+        Precision::Bf16 => T::project_bf16((agents, shape.ld), base, views, z, y),
+    }
+}
+
+/// g_i = F_iᵀ s_i for every agent.
+pub fn lift<T: Real>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    base: &[T],
+    views: &[T],
+    s: &[T],
+    g: &mut [T],
+) {
+    match shape.precision {
+        Precision::Full => lift_full(shape, agents, base, views, s, g),
+        Precision::Bf16 => T::lift_bf16((agents, shape.ld), base, views, s, g),
+    }
+}
+
+/// s = y − y of the partner slot, g_i = F_iᵀ s_i for every agent.
+pub fn exchange_lift<T: Real>(
+    shape: LowRankShape,
+    agents: Grouped<'_>,
+    partners: &[u32],
+    base: &[T],
+    views: &[T],
+    y: &[T],
+    s: &mut [T],
+    g: &mut [T],
+) {
+    match shape.precision {
+        Precision::Full => exchange_lift_full(shape, agents, partners, base, views, y, s, g),
+        Precision::Bf16 => T::exchange_lift_bf16((agents, shape.ld), partners, base, views, y, s, g),
+    }
+}
+
 kernel! {
-    /// y_i = F_i z_i for every agent; padding becomes 0.
-    pub fn project, project_at<T>(
+    fn project_full, project_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, base: &[T], views: &[T], z: &[T], y: &mut [T],
     ) = project_body;
 }
 kernel! {
-    /// g_i = F_iᵀ s_i for every agent.
-    pub fn lift, lift_at<T>(
+    fn lift_full, lift_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, base: &[T], views: &[T], s: &[T], g: &mut [T],
     ) = lift_body;
 }
 kernel! {
-    /// s = y − y of the partner slot, g_i = F_iᵀ s_i for every agent.
-    pub fn exchange_lift, exchange_lift_at<T>(
+    fn exchange_lift_full, exchange_lift_at<T>(
         shape: LowRankShape, agents: Grouped<'_>, partners: &[u32], base: &[T], views: &[T], y: &[T], s: &mut [T],
         g: &mut [T],
     ) = exchange_lift_body;
@@ -313,7 +380,8 @@ fn pairs_body<T: Real, const FMA: bool>(
 ) {
     debug_assert!(shape.takes_pairs(), "other sizes have their residuals at hand");
     let ld = shape.ld;
-    pairs::pairs::<T, FMA, 32, 24, 64, 8>(agents, local, partners, ld, base, views, tape, scale, d_stacks);
+    let maps = (base, views, shape.is_bf16());
+    pairs::pairs::<T, FMA, 32, 24, 64, 8>(agents, local, partners, ld, maps, tape, scale, d_stacks);
 }
 kernel! {
     /// dF_i += scale·Σ e_i(p) q̄_iᵀ + e_i(q̄) p_iᵀ over all pairs, into stacks `[views, d_v, ld]` that `local` assigns to

@@ -164,6 +164,8 @@ struct Target<'a, T> {
     ld: usize,
     base: &'a [T],
     views: &'a [T],
+    /// Whether the numbers of base and views are words of two bf16.
+    words: bool,
     tape: PairTape<'a, T>,
     scale: T,
     d_stacks: &'a mut [T],
@@ -176,8 +178,13 @@ impl<T: Real> Target<'_, T> {
         agent: usize,
         slot: usize,
     ) -> [[T; DE]; DV] {
-        let len = 2 * M * (DV + DE);
+        let len = 2 * M * (DV + DE) / if self.words { 2 } else { 1 };
         let view = &self.views[self.agents.index[agent] as usize * len..][..len];
+        if self.words {
+            let mut f = [[T::ZERO; DE]; DV];
+            T::slot_bf16(self.base, view, slot, f.as_flattened_mut());
+            return f;
+        }
         slot_of::<T, FMA, DV, DE, M, RANK>(self.base, view, slot)
     }
 
@@ -220,14 +227,13 @@ pub(super) fn pairs<
     local: &[u32],    // [agents]
     partners: &[u32], // [agents, slots]
     ld: usize,
-    base: &[T],
-    views: &[T],
+    (base, views, words): (&[T], &[T], bool),
     tape: PairTape<'_, T>,
     scale: T,
     d_stacks: &mut [T],
 ) {
     let (slots, mut rest) = (M / RANK, agents.order);
-    let mut target = Target { agents, local, ld, base, views, tape, scale, d_stacks };
+    let mut target = Target { agents, local, ld, base, views, words, tape, scale, d_stacks };
     let mut ends = [(0, 0); TOGETHER];
     while let Some((_, mask, run)) = agents.take_run(TOGETHER, &mut rest) {
         let speaker = run[0] as usize;

@@ -4,7 +4,8 @@ use super::*;
 use crate::simd::Level;
 use sheaf_testkit::TestRng;
 
-const SHAPE: LowRankShape = LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192 };
+const SHAPE: LowRankShape =
+    LowRankShape { d_v: 32, d_e: 24, slots: 8, rank: 8, ld: 192, precision: Precision::Full };
 
 /// 37 agents: runs of one, two, three and four with one view, others alone, all kinds of masks.
 fn agents() -> (Vec<u32>, Vec<u32>, Vec<u32>) {

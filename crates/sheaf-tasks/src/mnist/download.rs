@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::{io_error, write_whole};
+use sheaf_learn::train::file::{io_error, read_at_most, write_whole};
 
 use super::data::{ImageSet, Split};
+use super::idx::MAX_NUMBERS;
 
 /// A file with its length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +171,7 @@ pub fn from_dir(from: &Path, out: &Path) -> Result<bool> {
         if !(plain.ends_with("-ubyte") && path.is_file()) || same_file(&path, &to) {
             continue;
         }
-        let bytes = fs::read(&path).map_err(|e| io_error(&path, "a readable file", &e))?;
-        write_whole(&to, &bytes)?;
+        write_whole(&to, &read_at_most(&path, MAX_NUMBERS, "a readable file")?)?;
     }
     for split in [Split::Train, Split::Test] {
         ImageSet::read(out, split)?;
@@ -205,10 +205,10 @@ pub fn sha256_of(path: &Path) -> Result<String> {
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Length of an existing part; a part that is too long is removed.
+/// Length of an existing part; a part that is too long, or a link in its place, is removed.
 fn part_length(part: &Path, bytes: u64) -> Result<u64> {
-    match fs::metadata(part) {
-        Ok(data) if data.len() <= bytes => Ok(data.len()),
+    match fs::symlink_metadata(part) {
+        Ok(data) if data.is_file() && data.len() <= bytes => Ok(data.len()),
         Ok(_) => {
             fs::remove_file(part).map_err(|e| io_error(part, "to remove a wrong file", &e))?;
             Ok(0)
@@ -257,13 +257,15 @@ fn fetch_part(
         206 => return Err(mirror(&"answered with another range than asked for")),
         other => return Err(mirror(&format_args!("answered {other}"))),
     };
-    let mut to = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .append(start > 0)
-        .truncate(start == 0)
-        .open(part)
-        .map_err(disk)?;
+    let mut to = if start > 0 {
+        OpenOptions::new().append(true).open(part).map_err(disk)?
+    } else {
+        // Created anew and exclusively: a link that somebody has put there is not followed.
+        match fs::remove_file(part) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(disk(e)),
+            _ => File::create_new(part).map_err(disk)?,
+        }
+    };
     let mut body = response.into_body().into_reader().take(file.bytes - start + 1);
     let (mut done, mut block) = (start, vec![0; 1 << 16]);
     loop {
