@@ -246,3 +246,39 @@ fn an_iterate_that_is_not_finite_is_a_numerical_failure() {
     assert_eq!(report.status, Status::NumericalFailure, "{report}");
     assert!(x.is_empty());
 }
+
+#[test]
+fn prices_are_the_slopes_of_the_optimal_value_in_the_offsets() {
+    let net = Scalars::path(2);
+    let anchor = [1.0, -2.0];
+    // min ½(x₀ − 1)² + ½(x₁ + 2)² with x₀ − x₁ = b, or γ/2 (x₀ − x₁ − b)² paid: λ = k (3 − b), k = ½ or γ/(1 + 2γ).
+    for (agreement, k) in [(Agreement::Hard, 0.5), (Agreement::Soft { gamma: 2.0 }, 0.4)] {
+        for b in [[0.0], [0.7]] {
+            let op = SheafOp::new(&net.sheaf, Maps::PerAgent(&net.stacks)).expect("maps fit");
+            let z_update = ZUpdate::Exact(Exact::new(&net.sheaf, agreement));
+            let problem = Problem {
+                op: op.with_offsets(&b).expect("one offset"),
+                objective: Objective::Tether(Tether { beta: 1.0, anchor: &anchor }),
+                z_update: &z_update,
+                rho: Penalty::Scalar(0.3),
+                relax: 1.0,
+            };
+            let mut ws = Workspace::new(&problem, Mode::Solve);
+            let options =
+                Options { balancing: Some(Balancing::relative()), ..Options::until(1e-11, 1e-11, 3000) };
+            let report = problem.solve(Start::Zeros, &options, &mut ws, &mut ()).expect("solves");
+            assert_eq!(report.status, Status::Solved, "{report}");
+            let mut lambda = [f64::NAN];
+            let rest = problem.prices(&mut ws, &mut lambda).expect("solved");
+            assert!((lambda[0] - k * (3.0 - b[0])).abs() < 1e-8 && rest < 1e-8, "{lambda:?} {rest}");
+            // A warm start at the solution has nothing left to do.
+            let (z, u) = (ws.z().to_vec(), ws.u().to_vec());
+            let rho = Penalty::Scalar(0.3 * report.rho_factor);
+            let again = Problem { rho, ..problem.clone() };
+            let warm = again
+                .solve(Start::Warm { z: &z, u: &u }, &Options::until(1e-9, 1e-9, 3000), &mut ws, &mut ())
+                .expect("solves");
+            assert!(warm.status == Status::Solved && warm.iterations <= 2, "{warm}");
+        }
+    }
+}

@@ -100,7 +100,7 @@ impl Components {
                 }
                 None => (-b[row], size),
             };
-            if !(gap.abs() <= T::EPSILON.sqrt() * size.max(b[row].abs())) {
+            if gap.abs() > T::EPSILON.sqrt() * size.max(b[row].abs()) || !gap.is_finite() {
                 let e = op.sheaf().edges().partition_point(|edge| edge.start as usize <= row) - 1;
                 let place = format!("offset of edge {e}");
                 let expected = "offsets that add up to 0 around every cycle of hard edges";

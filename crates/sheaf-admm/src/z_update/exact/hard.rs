@@ -66,7 +66,7 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
         for _ in 0..PASSES {
             let size = self.residuals(w, affine, z, x, &mut work);
             // Refinement ends at rounding level, or when it no longer helps.
-            if !(size + size < last) || size <= floor {
+            if size + size >= last || size <= floor || !size.is_finite() {
                 break;
             }
             last = size;

@@ -76,7 +76,7 @@ struct Plan {
 
 #[derive(Debug)]
 enum Method {
-    Factor(System),
+    Factor(Box<System>),
     Means(Components),
     /// The pattern of the factor did not fit into memory; the error is returned when it is used.
     TooLarge(Error),
@@ -86,7 +86,8 @@ impl<T: Real> Exact<T> {
     /// For any maps on this sheaf: every number of an agent counts as coupled to every number of its neighbours. For
     /// selectors and other sparse maps [`for_maps`](Self::for_maps) has a thinner factor.
     pub fn new(sheaf: &Sheaf, agreement: Agreement<T>) -> Self {
-        let method = System::full(sheaf).map_or_else(Method::TooLarge, Method::Factor);
+        let method =
+            System::full(sheaf).map_or_else(Method::TooLarge, |system| Method::Factor(Box::new(system)));
         Self::with(sheaf, agreement, method)
     }
 
@@ -99,7 +100,7 @@ impl<T: Real> Exact<T> {
         let means = if agreement == Agreement::Hard { Components::of_maps(&op, &stacks) } else { None };
         let method = match means {
             Some(components) => Method::Means(components),
-            None => Method::Factor(System::of_maps(&op, &stacks)?),
+            None => Method::Factor(Box::new(System::of_maps(&op, &stacks)?)),
         };
         Ok(Self::with(op.sheaf(), agreement, method))
     }
@@ -164,9 +165,7 @@ impl<T: Real> Exact<T> {
 
     fn prepare_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let factor = match &self.plan.method {
-            Method::Factor(System { symbolic, .. }) => {
-                symbolic.nnz() + T::sparse_factor_scratch_len(symbolic)
-            }
+            Method::Factor(system) => system.symbolic.nnz() + T::sparse_factor_scratch_len(&system.symbolic),
             Method::Means(_) | Method::TooLarge(_) => 0,
         };
         Stacks::scratch_len(op) + factor
@@ -174,8 +173,8 @@ impl<T: Real> Exact<T> {
 
     fn solve_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         match &self.plan.method {
-            Method::Factor(System { symbolic, .. }) => {
-                hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(symbolic)
+            Method::Factor(system) => {
+                hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(&system.symbolic)
             }
             Method::Means(_) | Method::TooLarge(_) => 3 * op.sheaf().state_len(),
         }
@@ -254,7 +253,8 @@ impl<T: Real> Exact<T> {
         work: &mut [T],
     ) -> Result<()> {
         match &self.plan.method {
-            Method::Factor(System { symbolic, .. }) => {
+            Method::Factor(system) => {
+                let symbolic = &system.symbolic;
                 let (factor, rest) = kept.split_at(symbolic.factor_len());
                 let tau = rest[0];
                 let coefficient = |e: usize| self.coefficient(op, weights, tau, e);
