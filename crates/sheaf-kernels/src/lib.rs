@@ -22,6 +22,7 @@ pub mod reduce;
 pub mod refusing_alloc;
 pub mod scalar;
 pub mod simd;
+pub mod sparse;
 pub mod stack;
 #[cfg(target_arch = "x86_64")]
 mod stack_avx512;

@@ -31,6 +31,7 @@ pub trait Real:
     + crate::low_rank::LowRankBf16
     + crate::exchange::ExchangeKernel
     + crate::activation::Activations
+    + crate::sparse::SparseCholesky
 {
     /// 0.
     const ZERO: Self;

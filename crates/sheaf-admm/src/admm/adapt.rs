@@ -67,7 +67,7 @@ impl<T: Real> Balancing<T> {
     /// The factor of the penalty after iteration `k`, given the one before; within the limits, and unchanged if the
     /// residuals are not finite.
     pub(super) fn decide(&self, k: usize, before: T, residuals: &Residuals<T>) -> T {
-        if k >= self.until || (k + 1) % self.every != 0 || !residuals.is_finite() {
+        if k >= self.until || !(k + 1).is_multiple_of(self.every) || !residuals.is_finite() {
             return before;
         }
         let (primal, dual) = if self.relative {

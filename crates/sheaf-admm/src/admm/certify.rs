@@ -101,7 +101,7 @@ impl<T: Real> Problem<'_, T> {
         let root = T::from_f64(sheaf.state_len() as f64).sqrt();
         let mut work = LeastSquares::carve(&self.op, rows, q, &mut scratch);
         let rest = least_squares(&self.op, d, T::EPSILON * root, &mut work);
-        if !(rest <= zero * root) {
+        if rest > zero * root || !rest.is_finite() {
             return Ok(false);
         }
         // From here on d is Fᵀμ itself, not the difference of iterates.

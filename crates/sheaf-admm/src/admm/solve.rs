@@ -96,6 +96,8 @@ impl<T: Real> Problem<'_, T> {
                 .ensure(ZUpdate::residual_scratch_len(&self.op.sample(0)).max(self.examine_scratch_len()));
         }
         self.fill_offsets(&mut ws.work.offsets);
+        // Maps and penalties may be new.
+        ws.work.factor = None;
         self.set_factor(T::ONE, &mut ws.work)
     }
 
@@ -152,7 +154,7 @@ impl<T: Real> Problem<'_, T> {
 
     /// Sets the current penalty to `factor` times the given one and prepares both updates for it.
     pub(super) fn set_factor(&self, factor: T, work: &mut Work<T>) -> Result<()> {
-        work.factor = None;
+        let again = work.factor.take().is_some();
         match self.rho {
             Penalty::Scalar(rho) => work.rho[0] = factor * rho,
             Penalty::PerAgent(rho) => {
@@ -162,7 +164,11 @@ impl<T: Real> Problem<'_, T> {
         }
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
-        self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
+        if again {
+            self.z_update.prepare_again(&self.op, &rho, &mut work.z_scratch)?;
+        } else {
+            self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
+        }
         work.factor = Some(factor);
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Factorisations that can fail, and the splitting of scratch; the kernels below them are in [`sheaf_kernels`].
 
 pub(crate) mod cholesky;
-pub(crate) mod envelope;
 pub(crate) mod norms;
-pub(crate) mod ordering;
 pub(crate) mod scratch;

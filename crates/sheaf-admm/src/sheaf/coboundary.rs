@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::bands::{Bands, Given, Input};
 use super::maps::table;
-use super::{Maps, MapsGrad, Sheaf};
+use super::{Maps, Sheaf};
 use crate::Real;
 use sheaf_kernels::vector::{axpy, dot, scale_shift};
 
@@ -188,12 +188,6 @@ impl<'a, T: Real> Products<'a, T> {
     pub(crate) fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.residual(z, r, rows);
         dot(r, r) * T::from_f64(0.5)
-    }
-
-    /// Adds the contribution of the product q̄ᵀ L p to the maps' gradient: with e(·) the exchanged residuals,
-    /// dF += scale·(e(p) q̄ᵀ + e(q̄) pᵀ). `rows` is `[2, row_len]` = (e(p), e(q̄)), `states` `[2, state_len]` = (q̄, p).
-    pub(crate) fn add_pair(&self, d_maps: &mut MapsGrad<'_, T>, scale: T, rows: &[T], states: &[T]) {
-        d_maps.outers(self.sheaf, &self.maps, scale, 2, rows, states);
     }
 }
 

@@ -57,7 +57,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
     /// +∞ is hard, so that some edges can be hard and others soft. Needs soft agreement.
     pub fn with_edge_weights(mut self, weights: &'a [T]) -> Result<Self> {
         check_len("weights of edges", self.sheaf().edge_count(), weights.len())?;
-        if let Some(e) = weights.iter().position(|&w| !(w > T::ZERO)) {
+        if let Some(e) = weights.iter().position(|&w| w <= T::ZERO || w.partial_cmp(&T::ZERO).is_none()) {
             let place = format!("weight of edge {e}");
             return Err(Error::new(
                 ErrorKind::NotPositive,
@@ -67,7 +67,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
             )
             .hint("leave out an edge that does not couple anything"));
         }
-        self.mixed = weights.iter().any(|&w| w == T::INFINITY);
+        self.mixed = weights.contains(&T::INFINITY);
         self.products.weights = Some(weights);
         Ok(self)
     }

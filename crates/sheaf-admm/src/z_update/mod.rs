@@ -20,6 +20,7 @@
 mod cg;
 mod checks;
 mod cut;
+mod deferred;
 mod descent;
 mod edge;
 mod exact;
@@ -203,6 +204,19 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
+    /// As [`prepare`](Self::prepare) after a change of all penalties by a common factor: what does not depend on it is kept.
+    pub(crate) fn prepare_again(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        match self {
+            Self::Exact(s) if s.survives_scaling() => Ok(()),
+            _ => self.prepare(op, rho, scratch),
+        }
+    }
+
     fn check_states<const S: usize, const C: usize>(
         &self,
         op: &SheafOp<'_, T>,
@@ -375,35 +389,6 @@ impl<T: Real> ZUpdate<T> {
                 }
                 Self::Orthonormal(_) => Ok(()),
             }?;
-        }
-        Ok(())
-    }
-
-    /// Adds the deferred part of the maps' gradient that [`vjp_kept`](Self::vjp_kept) of many steps left in `kept`, one
-    /// step after the other. `took(step, sample)` returns whether a sample of a batch ran a step.
-    pub fn add_deferred(
-        &self,
-        op: &SheafOp<'_, T>,
-        kept: &mut [T], // [steps, kept_len(op)], or empty
-        took: impl Fn(usize, usize) -> bool,
-        d_maps: &mut MapsGrad<'_, T>,
-    ) -> Result<()> {
-        let Self::Cg(s) = self else { return Ok(()) };
-        if kept.is_empty() {
-            return Ok(());
-        }
-        let (all, one) = (self.kept_len(op), s.kept_len(&op.sample(0)));
-        check_len("what z-updates keep", kept.len() / all * all, kept.len())?;
-        d_maps.validate(op.sheaf(), op.maps())?;
-        if op.samples() == 1 {
-            s.add_deferred(op, kept, d_maps);
-            return Ok(());
-        }
-        for b in 0..op.samples() {
-            let own = &mut d_maps.sample(op.sheaf(), op.maps(), b);
-            for (_, step) in kept.chunks_exact_mut(all).enumerate().filter(|&(step, _)| took(step, b)) {
-                s.add_deferred(&op.sample(b), &mut step[b * one..][..one], own);
-            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@
 //! has few components (the steps end early, and a perturbation in a new direction would have needed more of them).
 
 use super::weights::Weights;
-use super::{Agreement, ConsensusGrad};
+use super::{Agreement, ConsensusGrad, Stop};
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
@@ -29,18 +29,27 @@ use sheaf_kernels::vector::{axpy, dot, xpby};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kappa<'a, T> {
     /// h/γ; 0 when hard.
-    pub base: T,
-    pub weights: Option<&'a [T]>, // [edges]
+    base: T,
+    /// Whether base is proportional to h.
+    scaled: bool,
+    weights: Option<&'a [T]>, // [edges]
 }
 
 impl<'a, T: Real> Kappa<'a, T> {
-    /// For this agreement; `mean` is h, `tikhonov` stands in a hard system where the states have it.
-    pub(super) fn new(agreement: Agreement<T>, tikhonov: T, mean: T, op: &SheafOp<'a, T>) -> Self {
-        let base = match agreement {
-            Agreement::Hard => tikhonov * mean,
-            Agreement::Soft { gamma } => mean / gamma,
+    /// For this agreement; h is the mean of `metric`, `tikhonov` stands in a hard system where the states have it.
+    pub(super) fn new(
+        agreement: Agreement<T>,
+        tikhonov: T,
+        metric: &Weights<'_, T>,
+        op: &SheafOp<'a, T>,
+    ) -> Self {
+        let (base, scaled) = match agreement {
+            Agreement::Soft { gamma } => (metric.mean / gamma, true),
+            // The node scaling of the states changes the Tikhonov term only where penalties differ.
+            Agreement::Hard if metric.is_uniform() => (tikhonov, false),
+            Agreement::Hard => (tikhonov * metric.mean, true),
         };
-        Self { base, weights: op.edge_weights() }
+        Self { base, scaled, weights: op.edge_weights() }
     }
 
     /// κ of one edge.
@@ -62,13 +71,44 @@ impl<'a, T: Real> Kappa<'a, T> {
             axpy(&mut k[own.clone()], self.of(e), &p[own]);
         }
     }
+
+    /// Adds the gradients of γ and ω from κ̄_e = μ_e·x_e; returns that of h.
+    fn vjp(
+        &self,
+        sheaf: &Sheaf,
+        agreement: Agreement<T>,
+        mean: T,
+        mu: &[T],
+        x: &[T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+    ) -> T {
+        let mut d_base = T::ZERO;
+        for (e, edge) in sheaf.edges().iter().enumerate() {
+            let own = edge.start as usize..(edge.start + edge.dim) as usize;
+            let along = dot(&mu[own.clone()], &x[own]);
+            match self.weights {
+                Some(weights) if weights[e] == T::INFINITY => {}
+                Some(weights) => {
+                    d_base += along / weights[e];
+                    if let Some(d_weight) = grad.edge_weights.get_mut(e) {
+                        *d_weight -= along * self.base / (weights[e] * weights[e]);
+                    }
+                }
+                None => d_base += along,
+            }
+        }
+        if let Agreement::Soft { gamma } = agreement {
+            *grad.gamma -= d_base * self.base / gamma;
+        }
+        if self.scaled { d_base * self.base / mean } else { T::ZERO }
+    }
 }
 
 /// The system K + F S Fᵀ.
-pub(super) struct EdgeOperator<'a, T> {
-    pub op: &'a SheafOp<'a, T>,
-    pub weights: Weights<'a, T>,
-    pub kappa: Kappa<'a, T>,
+struct EdgeOperator<'a, T> {
+    op: &'a SheafOp<'a, T>,
+    weights: Weights<'a, T>,
+    kappa: Kappa<'a, T>,
 }
 
 /// Vectors of a solve.
@@ -91,16 +131,29 @@ pub(super) struct Accuracy<T> {
 }
 
 impl<T: Real> Accuracy<T> {
-    /// As accurate as a solve with this stopping rule, but no more accurate than rounding allows.
-    pub(super) fn like(stop: &super::Stop<T>) -> Self {
-        let tightest = T::EPSILON * T::from_f64(32.0);
+    /// At least as accurate as a solve with this stopping rule, as far as rounding allows.
+    pub(super) fn like(stop: &Stop<T>) -> Self {
+        let (tightest, root) = (T::EPSILON * T::from_f64(32.0), T::EPSILON.sqrt());
+        // Twice the steps of the forward solve: its right side may be easier.
+        let max_steps = stop.max_steps().saturating_mul(2).saturating_add(100);
         match *stop {
-            super::Stop::Tolerance { relative, max_steps, .. } if relative > T::ZERO => {
+            Stop::Tolerance { relative, .. } if relative > T::ZERO => {
                 let goal = relative.min(T::from_f64(1e-6)).max(tightest);
-                Self { relative: goal, accepted: relative.max(T::EPSILON.sqrt()), max_steps }
+                Self { relative: goal, accepted: relative.max(root), max_steps }
             }
-            _ => Self { relative: tightest, accepted: T::EPSILON.sqrt(), max_steps: stop.max_steps() },
+            _ => Self { relative: tightest, accepted: root, max_steps },
         }
+    }
+
+    /// A gradient from a solve that ended far from its solution would be wrong without a sign of it.
+    pub(super) fn check(&self, reached: T) -> Result<()> {
+        if reached <= self.accepted {
+            return Ok(());
+        }
+        let (place, got) = ("gradient of a consensus step", format!("{reached:.1e}"));
+        let expected = format!("a relative residual of {:.1e}", self.accepted);
+        Err(Error::new(ErrorKind::SolverFailed, place, expected, got)
+            .hint("allow more steps in its tolerance, or solve with ZUpdate::Exact"))
     }
 }
 
@@ -120,13 +173,10 @@ impl<T: Real> EdgeOperator<'_, T> {
         x.fill(T::ZERO);
         p.copy_from_slice(r);
         let mut c = dot(r, r);
-        let reference = c.sqrt();
-        let goal = (accuracy.relative * reference) * (accuracy.relative * reference);
-        // Twice the steps of the forward solve: its right side may be easier.
-        let most = accuracy.max_steps.saturating_mul(2).saturating_add(100);
-        let mut best = c;
-        for _ in 0..most {
-            if c <= goal {
+        let (reference, mut best) = (c.sqrt(), c);
+        let goal = accuracy.relative * reference;
+        for _ in 0..accuracy.max_steps {
+            if c <= goal * goal {
                 break;
             }
             self.apply(p, k, t, rows);
@@ -144,44 +194,15 @@ impl<T: Real> EdgeOperator<'_, T> {
         }
         if reference > T::ZERO { best.sqrt() / reference } else { T::ZERO }
     }
-
-    /// Adds the gradients of γ and ω from κ̄_e = μ_e·x_e; returns that of h.
-    fn kappa_vjp(
-        &self,
-        agreement: Agreement<T>,
-        mu: &[T],
-        x: &[T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-    ) -> T {
-        let mut d_base = T::ZERO;
-        for (e, edge) in self.op.sheaf().edges().iter().enumerate() {
-            let own = edge.start as usize..(edge.start + edge.dim) as usize;
-            let along = dot(&mu[own.clone()], &x[own]);
-            match self.kappa.weights {
-                Some(weights) if weights[e] == T::INFINITY => {}
-                Some(weights) => {
-                    d_base += along / weights[e];
-                    if let Some(d_weight) = grad.edge_weights.get_mut(e) {
-                        *d_weight -= along * self.kappa.base / (weights[e] * weights[e]);
-                    }
-                }
-                None => d_base += along,
-            }
-        }
-        if let Agreement::Soft { gamma } = agreement {
-            *grad.gamma -= d_base * self.kappa.base / gamma;
-        }
-        // κ is proportional to h.
-        d_base * self.kappa.base / self.weights.mean
-    }
 }
 
 /// Length of the scratch of [`solution_vjp`].
 pub(super) fn solution_scratch_len(sheaf: &Sheaf) -> usize {
-    3 * sheaf.row_len() + 5 * sheaf.edge_len() + 4 * sheaf.state_len() + sheaf.agents()
+    edge_vjp_scratch_len(sheaf) + sheaf.row_len() + 3 * sheaf.edge_len() + sheaf.state_len()
 }
 
-/// Adjoint of the solution of a consensus step with target `w`: adds to `d_w` and to every gradient.
+/// Adjoint of the solution of a consensus step with target `w`, by conjugate gradients: adds to `d_w` and to every
+/// gradient.
 pub(super) fn solution_vjp<T: Real>(
     op: &SheafOp<'_, T>,
     rho: &Penalty<'_, T>,
@@ -196,37 +217,58 @@ pub(super) fn solution_vjp<T: Real>(
     let sheaf = op.sheaf();
     let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
     let weights = Weights::new(rho);
-    // The Tikhonov term of the states is scaled by the penalties only where they differ.
-    let tikhonov = if let Penalty::Scalar(rho) = rho { tikhonov / *rho } else { tikhonov };
-    let system = EdgeOperator { op, weights, kappa: Kappa::new(agreement, tikhonov, weights.mean, op) };
+    let kappa = Kappa::new(agreement, tikhonov, &weights, op);
+    let system = EdgeOperator { op, weights, kappa };
+    let (scratch, own) = scratch.split_at_mut(edge_vjp_scratch_len(sheaf));
+    let mut own = Scratch::new(own);
+    let (rows, t) = (own.take(m), own.take(n));
+    let mut work = Work { r: own.take(e), p: own.take(e), k: own.take(e), t, rows };
+    edge_vjp(op, agreement, weights, kappa, w, d_z, d_w, grad, scratch, &mut |target, affine, z, x| {
+        op.raw().coboundary(target, work.r, work.rows);
+        if affine {
+            op.raw().subtract_offsets(work.r);
+        }
+        accuracy.check(system.solve(accuracy, x, &mut work))?;
+        op.raw().coboundary_t(x, work.t, work.rows);
+        weights.scale(sheaf, work.t);
+        z.copy_from_slice(target);
+        axpy(z, -T::ONE, work.t);
+        Ok(())
+    })
+}
+
+/// Length of the scratch of [`edge_vjp`].
+pub(super) fn edge_vjp_scratch_len(sheaf: &Sheaf) -> usize {
+    2 * sheaf.row_len() + 3 * sheaf.state_len() + 2 * sheaf.edge_len() + sheaf.agents()
+}
+
+/// The adjoint of the module's documentation with any solver: `solve(target, affine, z, x)` finds the solution z of the
+/// step with this target, and with offsets if `affine`, and its multipliers x.
+pub(super) fn edge_vjp<T: Real>(
+    op: &SheafOp<'_, T>,
+    agreement: Agreement<T>,
+    weights: Weights<'_, T>,
+    kappa: Kappa<'_, T>,
+    w: &[T],
+    d_z: &[T],
+    d_w: &mut [T],
+    grad: &mut ConsensusGrad<'_, '_, T>,
+    scratch: &mut [T],
+    solve: &mut impl FnMut(&[T], bool, &mut [T], &mut [T]) -> Result<()>,
+) -> Result<()> {
+    let sheaf = op.sheaf();
+    let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
     let mut scratch = Scratch::new(scratch);
-    let (rows, y) = (scratch.take(2 * m), scratch.take(m));
-    let (states, t, pulled) = (scratch.take(2 * n), scratch.take(n), scratch.take(n));
-    let (x, mu) = (scratch.take(e), scratch.take(e));
-    let mut work = Work { r: scratch.take(e), p: scratch.take(e), k: scratch.take(e), t, rows: y };
-    let d_s = scratch.take(sheaf.agents());
+    let (rows, states, pulled) = (scratch.take(2 * m), scratch.take(2 * n), scratch.take(n));
+    let (x, mu, d_s) = (scratch.take(e), scratch.take(e), scratch.take(sheaf.agents()));
     let (a, z) = states.split_at_mut(n);
     let (row_x, row_mu) = rows.split_at_mut(m);
-
-    op.raw().residual(w, work.r, work.rows);
-    let forward = system.solve(accuracy, x, &mut work);
-    op.raw().spread(x, row_x);
-    op.raw().lift(row_x, work.t);
-    weights.scale(sheaf, work.t);
-    z.copy_from_slice(w);
-    axpy(z, -T::ONE, work.t);
-
+    solve(w, true, z, x)?;
     pulled.copy_from_slice(d_z);
     weights.scale(sheaf, pulled);
-    op.raw().coboundary(pulled, work.r, work.rows);
-    let backward = system.solve(accuracy, mu, &mut work);
+    solve(pulled, false, a, mu)?;
+    op.raw().spread(x, row_x);
     op.raw().spread(mu, row_mu);
-    op.raw().lift(row_mu, work.t);
-    weights.scale(sheaf, work.t);
-    a.copy_from_slice(pulled);
-    axpy(a, -T::ONE, work.t);
-    check_solved(accuracy, forward.max(backward))?;
-
     for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
         let s = weights.of(i);
         d_s[i] = T::ZERO;
@@ -235,27 +277,11 @@ pub(super) fn solution_vjp<T: Real>(
             d_s[i] += a[k] * (z[k] - w[k]) / (s * s);
         }
     }
-    let d_mean = system.kappa_vjp(agreement, mu, x, grad);
-    let d_mean = if let (Penalty::Scalar(_), Agreement::Hard) = (rho, agreement) { T::ZERO } else { d_mean };
+    let d_mean = kappa.vjp(sheaf, agreement, weights.mean, mu, x, grad);
     weights.vjp(d_s, d_mean, grad.rho);
     if !grad.offsets.is_empty() {
         axpy(grad.offsets, T::ONE, mu);
     }
     grad.maps.outers(sheaf, op.maps(), -T::ONE, 2, rows, states);
     Ok(())
-}
-
-/// A gradient from a solve that ended far from its solution would be wrong without a sign of it.
-pub(super) fn check_solved<T: Real>(accuracy: Accuracy<T>, reached: T) -> Result<()> {
-    if reached <= accuracy.accepted {
-        return Ok(());
-    }
-    let expected = format!("a relative residual of {:.1e}", accuracy.accepted);
-    Err(Error::new(
-        ErrorKind::SolverFailed,
-        "gradient of a consensus step",
-        expected,
-        format_args!("{reached:.1e}"),
-    )
-    .hint("allow more steps in its tolerance, or solve with ZUpdate::Exact"))
 }

@@ -30,6 +30,11 @@ impl<'a, T: Real> Weights<'a, T> {
         Self { rho: *rho, mean }
     }
 
+    /// Whether all agents have one penalty.
+    pub(super) fn is_uniform(&self) -> bool {
+        matches!(self.rho, Penalty::Scalar(_))
+    }
+
     /// s of one agent.
     pub(super) fn of(&self, agent: usize) -> T {
         match self.rho {

@@ -185,7 +185,7 @@ impl<T: Real> EdgeSpace<T> {
         grad: EdgeGrad<'a, T>,
     ) -> EdgeSystem<'a, T> {
         let weights = Weights::new(rho);
-        let kappa = Kappa::new(self.agreement, T::ZERO, weights.mean, op);
+        let kappa = Kappa::new(self.agreement, T::ZERO, &weights, op);
         EdgeSystem { op, weights, kappa, b, y, products, first: 0, grad }
     }
 

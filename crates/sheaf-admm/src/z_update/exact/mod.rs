@@ -1,73 +1,126 @@
-//! Exact solves by factorisation, cached from one ADMM iteration to the next.
+//! Exact solves by a sparse factorisation, cached from one ADMM iteration to the next.
 //!
-//! | agreement | factored in `prepare` | solution |
-//! | --- | --- | --- |
-//! | soft | A = γ L + ρ, `[states, states]` | A z = ρ w |
-//! | hard | G = F S Fᵀ, `[edges, edges]` | G λ = F w, z = w − S Fᵀ λ |
-//!
-//! S = h/ρ_i is the metric of the penalties (the identity for a single one). Rows of F may depend on each other, as
-//! they do around a cycle of agents that all compare the same thing: a row whose squared distance from the rows before
-//! it is below `rank_tolerance` of its squared length is dropped, which changes λ but not z. As G squares the condition
-//! of F, the projection is applied twice; the second pass removes the rounding error in F z.
-//!
-//! The adjoint is that of the solution, not of the steps of an algorithm:
+//! With R̂ = ρ_i/h, h the harmonic mean of the penalties, the matrix on the states is
 //!
 //! ```text
-//! soft: A μ = z̄;             w̄ += ρ μ;        ρ̄ += μ·(w − z);   γ̄ −= μ·L z;   dF −= γ (e(z) μᵀ + e(μ) zᵀ)
-//! hard: G μ = F S z̄,
-//!       a = S (z̄ − Fᵀ μ);    w̄ += S⁻¹ a;      s̄_i += a_i·(z − w)_i / s_i²;      dF −= Dᵀλ aᵀ + Dᵀμ zᵀ
+//! A = R̂ + Σ_e c_e F_eᵀF_e        c_e = γω_e/h on soft edges, τ on hard ones
 //! ```
 //!
-//! In the hard case this is the derivative along changes of F that keep its rank, the only ones along which the
-//! projection is smooth; along others the multipliers of dropped rows count as 0.
+//! It is sparse as the graph is, and is factored by sparse Cholesky with a fill-reducing ordering. Soft:
+//! A z = R̂ w + Σ c_e F_eᵀb_e. Hard edges add the multipliers x of F z = b (an augmented Lagrangian): with
+//! z(x) = A⁻¹(R̂ w + Σ c_e F_eᵀb_e − Fᵀx), conjugate gradients solve F z(x) = b. Large τ makes all eigenvalues of
+//! F A⁻¹Fᵀ that are not 0 nearly equal, so that a few steps suffice; rows of F that depend on each other, as they do around
+//! a cycle of agents that all compare the same thing, only make x not unique. τ and the ratios of the penalties do not
+//! change with a common factor of ρ: a problem whose edges are all hard is factored once.
+//!
+//! Where all edges are hard and compare single numbers ([`Exact::for_maps`] looks), the solution has a closed form, a mean
+//! over each [component](components), and nothing is factored.
+//!
+//! The adjoint is that of the [solution](super::solution), with the same factor. In the hard case this is the derivative
+//! along changes of F that keep its rank, the only ones along which the projection is smooth.
 
-mod plan;
+mod components;
+mod hard;
+mod stacks;
+mod system;
 
 use std::sync::Arc;
 
 use super::checks::EdgeSupport;
+use super::solution::{Kappa, edge_vjp, edge_vjp_scratch_len};
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport};
-use crate::error::check_positive;
+use crate::error::{check_finite, check_positive};
 use crate::linalg::scratch::Scratch;
-use crate::sheaf::{Sheaf, SheafOp};
+use crate::sheaf::{Sheaf, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
-use plan::Plan;
-use sheaf_kernels::vector::{add, axpy, dot};
+use components::Components;
+use hard::{Augmented, hard_scratch_len};
+use stacks::Stacks;
+use system::System;
 
-/// An exact solve. `prepare` must have run with the same maps and penalty before `forward` and `vjp`, which read the
-/// factor from the front of the same scratch.
+/// An exact solve. `prepare` must have run with the same maps, offsets, weights and penalty before `forward` and `vjp`,
+/// which read the factor from the front of the same scratch.
+///
+/// ```
+/// use sheaf_admm::sheaf::{AgentGraph, Maps, Sheaf, SheafOp};
+/// use sheaf_admm::z_update::{Agreement, Exact, ZUpdate};
+///
+/// // Two agents with one number each, which must be equal.
+/// let graph = AgentGraph::from_edges(2, &[(0, 1)])?;
+/// let sheaf = Sheaf::heterogeneous(&graph, &[1, 1], &[1])?;
+/// let mut stacks = vec![0.0; sheaf.stack_len()];
+/// for &place in &sheaf.stack_offsets()[..2] {
+///     Sheaf::pack_stack(&[1.0], 1, &mut stacks[place..])?;
+/// }
+/// let op = SheafOp::new(&sheaf, Maps::PerAgent(&stacks))?;
+/// let z_update = ZUpdate::Exact(Exact::for_maps(&op, Agreement::Hard)?);
+/// # z_update.validate(&op)?;
+/// # Ok::<(), sheaf_admm::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Exact<T> {
-    /// Hard or soft; must stay the kind that [`Exact::new`] was given.
+    /// Hard or soft; must stay the kind that the solver was made for.
     pub agreement: Agreement<T>,
-    /// Hard: a row of F is dropped if its part beyond the rows before it is below this share of its squared length.
-    pub rank_tolerance: T,
     plan: Arc<Plan>,
 }
 
+/// What is known before any numbers are.
+#[derive(Debug)]
+struct Plan {
+    sheaf: Sheaf,
+    soft: bool,
+    method: Method,
+}
+
+#[derive(Debug)]
+enum Method {
+    Factor(Box<System>),
+    Means(Components),
+    /// The pattern of the factor did not fit into memory; the error is returned when it is used.
+    TooLarge(Error),
+}
+
 impl<T: Real> Exact<T> {
-    /// Orders the unknowns of this sheaf and finds the shape of the factor.
+    /// For any maps on this sheaf: every number of an agent counts as coupled to every number of its neighbours. For
+    /// selectors and other sparse maps [`for_maps`](Self::for_maps) has a thinner factor.
     pub fn new(sheaf: &Sheaf, agreement: Agreement<T>) -> Self {
-        let plan = match agreement {
-            Agreement::Soft { .. } => Plan::soft(sheaf),
-            Agreement::Hard => Plan::hard(sheaf),
+        let method =
+            System::full(sheaf).map_or_else(Method::TooLarge, |system| Method::Factor(Box::new(system)));
+        Self::with(sheaf, agreement, method)
+    }
+
+    /// For maps with zeros where these have them. Where all edges are hard and compare single numbers, the solution has a
+    /// closed form.
+    pub fn for_maps(op: &SheafOp<'_, T>, agreement: Agreement<T>) -> Result<Self> {
+        let op = op.sample(0);
+        let mut scratch = vec![T::ZERO; Stacks::scratch_len(&op)];
+        let stacks = Stacks::new(&op, &mut scratch);
+        let means = if agreement == Agreement::Hard { Components::of_maps(&op, &stacks) } else { None };
+        let method = match means {
+            Some(components) => Method::Means(components),
+            None => Method::Factor(Box::new(System::of_maps(&op, &stacks)?)),
         };
-        // Between rounding (a few ε) and dependence that matters; a dropped row is then broken by at most ε^⅜.
-        let rank_tolerance = T::EPSILON.sqrt() * T::EPSILON.sqrt().sqrt();
-        Self { agreement, rank_tolerance, plan: Arc::new(plan) }
+        Ok(Self::with(op.sheaf(), agreement, method))
     }
 
-    /// Length of the factor.
+    fn with(sheaf: &Sheaf, agreement: Agreement<T>, method: Method) -> Self {
+        let soft = agreement != Agreement::Hard;
+        Self { agreement, plan: Arc::new(Plan { sheaf: sheaf.clone(), soft, method }) }
+    }
+
+    /// Length of the factor; 0 if none is needed.
     pub fn factor_len(&self) -> usize {
-        self.plan.envelope.len()
+        match &self.plan.method {
+            Method::Factor(system) => system.symbolic.factor_len(),
+            Method::Means(_) | Method::TooLarge(_) => 0,
+        }
     }
 
-    /// Checks the options, and that the sheaf is the one the plan was made for.
+    /// Checks the options, and that the sheaf is the one the solver was made for.
     pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
-        let edges = EdgeSupport { hard_edges: false, ..EdgeSupport::ALL };
-        edges.check("exact solver", self.agreement, op, "solve with ZUpdate::EdgeSpace to a tolerance")?;
+        EdgeSupport::ALL.check("exact solver", self.agreement, op, "")?;
         let soft = match self.agreement {
             Agreement::Soft { gamma } => check_positive("gamma", gamma.to_f64()).map(|()| true)?,
             Agreement::Hard => false,
@@ -77,13 +130,8 @@ impl<T: Real> Exact<T> {
             return Err(Error::new(ErrorKind::Unsupported, "exact solver", name(self.plan.soft), name(soft))
                 .hint("make another one with Exact::new"));
         }
-        if !(self.rank_tolerance >= T::ZERO && self.rank_tolerance < T::ONE) {
-            return Err(Error::new(
-                ErrorKind::OutOfRange,
-                "rank tolerance",
-                "a number of at least 0 and below 1",
-                self.rank_tolerance,
-            ));
+        if let Method::TooLarge(error) = &self.plan.method {
+            return Err(error.clone());
         }
         if *op.sheaf() == self.plan.sheaf { Ok(()) } else { Err(another_sheaf(op)) }
     }
@@ -94,34 +142,136 @@ impl<T: Real> Exact<T> {
         if lens(op.sheaf()) == lens(&self.plan.sheaf) { Ok(()) } else { Err(another_sheaf(op)) }
     }
 
+    /// Length of what `prepare` leaves at the front of the scratch: the factor and τ, or the shifts.
+    fn room(&self) -> usize {
+        match &self.plan.method {
+            Method::Factor(system) => pad(system.symbolic.factor_len() + 1),
+            Method::Means(_) => pad(self.plan.sheaf.state_len()),
+            Method::TooLarge(_) => 0,
+        }
+    }
+
     /// Length of the scratch that `prepare`, `forward` and `vjp` share.
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let (n, m, e) = (op.sheaf().state_len(), op.sheaf().row_len(), op.sheaf().edge_len());
-        let solve = 6 * m + 7 * n + if self.plan.soft { 0 } else { 4 * e } + op.sheaf().agents();
-        self.plan.factor_room() + solve.max(Plan::assemble_scratch_len(op.sheaf()))
+        let solve = edge_vjp_scratch_len(op.sheaf()) + self.solve_scratch_len(op);
+        self.room() + solve.max(self.prepare_scratch_len(op))
     }
 
     /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
     pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        self.scratch_len(op)
+        let solve = op.sheaf().edge_len() + self.solve_scratch_len(op);
+        self.room() + solve.max(self.prepare_scratch_len(op))
+    }
+
+    fn prepare_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let factor = match &self.plan.method {
+            Method::Factor(system) => system.symbolic.nnz() + T::sparse_factor_scratch_len(&system.symbolic),
+            Method::Means(_) | Method::TooLarge(_) => 0,
+        };
+        Stacks::scratch_len(op) + factor
+    }
+
+    fn solve_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match &self.plan.method {
+            Method::Factor(system) => {
+                hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(&system.symbolic)
+            }
+            Method::Means(_) | Method::TooLarge(_) => 3 * op.sheaf().state_len(),
+        }
     }
 
     /// Factors the system of these maps and this penalty into the front of `scratch`.
     pub(super) fn prepare(&self, op: &SheafOp<'_, T>, rho: &Penalty<'_, T>, scratch: &mut [T]) -> Result<()> {
         self.validate(op)?;
-        let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
-        let factor = &mut factor[..self.plan.envelope.len()];
-        let tolerance = match self.agreement {
-            Agreement::Soft { gamma } => {
-                self.plan.assemble_soft(op, gamma, rho, factor, work);
-                None
+        let weights = Weights::new(rho);
+        let (kept, work) = scratch.split_at_mut(self.room());
+        let (stacks, work) = work.split_at_mut(Stacks::scratch_len(op));
+        let stacks = Stacks::new(op, stacks);
+        let system = match &self.plan.method {
+            Method::Factor(system) => system,
+            Method::Means(components) => {
+                return components.prepare(op, &stacks, &mut kept[..op.sheaf().state_len()]);
             }
-            Agreement::Hard => {
-                self.plan.assemble_hard(op, &Weights::new(rho), factor, work);
-                Some(self.rank_tolerance)
-            }
+            Method::TooLarge(error) => return Err(error.clone()),
         };
-        self.plan.envelope.factor(factor, tolerance).map(|_| ())
+        let tau = self.penalty_of_hard_edges(op, system, &stacks);
+        let (values, work) = work.split_at_mut(system.symbolic.nnz());
+        system.assemble(op, &stacks, &weights, |e| self.coefficient(op, &weights, tau, e), values)?;
+        check_finite("exact solver, entries of its matrix", values)?;
+        let (factor, rest) = kept.split_at_mut(system.symbolic.factor_len());
+        rest[0] = tau;
+        T::sparse_factor(&system.symbolic, values, factor, work).map_err(|unknown| {
+            Error::new(
+                ErrorKind::NotPositiveDefinite,
+                format!("pivot {unknown}"),
+                "a number above 0",
+                "another",
+            )
+            .hint("the system is too badly scaled for this precision, or has entries that are not finite")
+        })
+    }
+
+    /// Whether a common factor of all penalties leaves what `prepare` has made valid.
+    pub(super) fn survives_scaling(&self) -> bool {
+        self.agreement == Agreement::Hard
+    }
+
+    /// τ: large, but not so large that rounding errors of A reach the solution.
+    fn penalty_of_hard_edges(&self, op: &SheafOp<'_, T>, system: &System, stacks: &Stacks<'_, T>) -> T {
+        if self.agreement != Agreement::Hard && !op.has_hard_edges() {
+            return T::ZERO;
+        }
+        let largest = system.largest_row(op, stacks, |e| self.is_hard(op, e));
+        if largest > T::ZERO { stiffness::<T>() / largest } else { T::ONE }
+    }
+
+    fn is_hard(&self, op: &SheafOp<'_, T>, e: usize) -> bool {
+        self.agreement == Agreement::Hard
+            || op.edge_weights().is_some_and(|weights| weights[e] == T::INFINITY)
+    }
+
+    /// c_e.
+    fn coefficient(&self, op: &SheafOp<'_, T>, weights: &Weights<'_, T>, tau: T, e: usize) -> T {
+        match self.agreement {
+            Agreement::Soft { gamma } if !self.is_hard(op, e) => {
+                gamma / weights.mean * op.edge_weights().map_or(T::ONE, |weights| weights[e])
+            }
+            _ => tau,
+        }
+    }
+
+    /// The solution z for target `w` and its multipliers x, with offsets if `affine`.
+    fn solve(
+        &self,
+        op: &SheafOp<'_, T>,
+        weights: &Weights<'_, T>,
+        kept: &[T],
+        w: &[T],
+        affine: bool,
+        z: &mut [T],
+        x: &mut [T],
+        work: &mut [T],
+    ) -> Result<()> {
+        match &self.plan.method {
+            Method::Factor(system) => {
+                let symbolic = &system.symbolic;
+                let (factor, rest) = kept.split_at(symbolic.factor_len());
+                let tau = rest[0];
+                let coefficient = |e: usize| self.coefficient(op, weights, tau, e);
+                let hard = |e: usize| self.is_hard(op, e);
+                let row = if tau > T::ZERO { stiffness::<T>() / tau } else { T::ZERO };
+                let system = Augmented { op, weights, symbolic, factor, tau, row, coefficient, hard };
+                system.solve(w, affine, z, x, work);
+                Ok(())
+            }
+            Method::Means(components) => {
+                let n = op.sheaf().state_len();
+                components.project(op, weights, affine.then_some(&kept[..n]), w, z, &mut work[..3 * n]);
+                components.multipliers(op, weights, w, z, x, &mut work[..n]);
+                Ok(())
+            }
+            Method::TooLarge(error) => Err(error.clone()),
+        }
     }
 
     /// Solves. Saves: nothing; the adjoint replays.
@@ -136,19 +286,14 @@ impl<T: Real> Exact<T> {
         scratch: &mut [T],
     ) -> Result<InnerReport> {
         self.check_sheaf(op)?;
-        let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
+        let (kept, work) = scratch.split_at_mut(self.room());
         let mut work = Scratch::new(work);
-        match self.agreement {
-            Agreement::Soft { gamma } => self.soft(op, rho, gamma, factor, w, z, &mut work),
-            Agreement::Hard => {
-                let lambda = work.take(op.sheaf().edge_len());
-                self.project(op, &Weights::new(rho), factor, w, true, z, lambda, &mut work);
-            }
-        }
+        let x = work.take(op.sheaf().edge_len());
+        self.solve(op, &Weights::new(rho), kept, w, true, z, x, work.rest())?;
         Ok(InnerReport { steps: 1, converged: true })
     }
 
-    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ and γ.
+    /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ, offsets and weights.
     pub(super) fn vjp(
         &self,
         op: &SheafOp<'_, T>,
@@ -164,176 +309,19 @@ impl<T: Real> Exact<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         self.check_sheaf(op)?;
-        let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
-        let work = Scratch::new(work);
-        match self.agreement {
-            Agreement::Soft { gamma } => self.soft_vjp(op, rho, gamma, factor, w, d_z, d_w, grad, work),
-            Agreement::Hard => self.hard_vjp(op, &Weights::new(rho), factor, w, d_z, d_w, grad, work),
-        }
-        Ok(())
-    }
-
-    /// z = A⁻¹(ρ w + γ FᵀΩ b).
-    fn soft(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        gamma: T,
-        factor: &[T],
-        w: &[T],
-        z: &mut [T],
-        work: &mut Scratch<'_, T>,
-    ) {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (right, tmp) = (work.take(n), work.take(n));
-        for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
-            for k in range[0]..range[1] {
-                right[k] = rho.of(i) * w[k];
-            }
-        }
-        if op.offsets().is_some() {
-            let (y, s, pulled) = (work.take(m), work.take(m), work.take(n));
-            tmp.fill(T::ZERO);
-            op.raw().affine_laplacian(tmp, pulled, y, s);
-            axpy(right, -gamma, pulled);
-        }
-        self.plan.envelope.solve(factor, right, z, tmp);
-    }
-
-    fn soft_vjp(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        gamma: T,
-        factor: &[T],
-        w: &[T],
-        d_z: &[T],
-        d_w: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        mut work: Scratch<'_, T>,
-    ) {
-        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
-        let (y, rows) = (work.take(m), work.take(2 * m));
-        let (states, tmp) = (work.take(2 * n), work.take(n));
-        let (mu, z) = states.split_at_mut(n);
-        self.plan.envelope.solve(factor, d_z, mu, tmp);
-        self.soft(op, rho, gamma, factor, w, z, &mut work);
-        let (e_z, e_mu) = rows.split_at_mut(m);
-        op.raw().affine_laplacian(z, tmp, y, e_z);
-        edge_grads(op, gamma, z, mu, grad, y, e_mu);
-        op.raw().project(mu, y);
-        op.raw().exchange(y, e_mu);
-        *grad.gamma -= dot(mu, tmp);
-        for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
-            let mut d_rho = T::ZERO;
-            for k in range[0]..range[1] {
-                d_w[k] += rho.of(i) * mu[k];
-                d_rho += mu[k] * (w[k] - z[k]);
-            }
-            grad.rho[rho.grad_index(i)] += d_rho;
-        }
-        op.raw().add_pair(grad.maps, -gamma, rows, states);
-    }
-
-    /// z, the projection of w in the metric of the weights onto F z = b (`affine`) or F z = 0, and its multipliers λ.
-    fn project(
-        &self,
-        op: &SheafOp<'_, T>,
-        weights: &Weights<'_, T>,
-        factor: &[T],
-        w: &[T],
-        affine: bool,
-        z: &mut [T],
-        lambda: &mut [T],
-        work: &mut Scratch<'_, T>,
-    ) {
-        let (n, m, e) = (op.sheaf().state_len(), op.sheaf().row_len(), op.sheaf().edge_len());
-        let (rows, step) = (work.take(m), work.take(n));
-        let (r, more, tmp) = (work.take(e), work.take(e), work.take(e));
-        lambda.fill(T::ZERO);
-        z.copy_from_slice(w);
-        for _ in 0..2 {
-            op.raw().coboundary(z, r, rows);
-            if affine {
-                op.raw().subtract_offsets(r);
-            }
-            self.plan.envelope.solve(factor, r, more, tmp);
-            add(lambda, more);
-            op.raw().coboundary_t(more, step, rows);
-            weights.scale(op.sheaf(), step);
-            axpy(z, -T::ONE, step);
-        }
-    }
-
-    fn hard_vjp(
-        &self,
-        op: &SheafOp<'_, T>,
-        weights: &Weights<'_, T>,
-        factor: &[T],
-        w: &[T],
-        d_z: &[T],
-        d_w: &mut [T],
-        grad: &mut ConsensusGrad<'_, '_, T>,
-        mut work: Scratch<'_, T>,
-    ) {
-        let sheaf = op.sheaf();
-        let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
-        let (rows, states) = (work.take(2 * m), work.take(2 * n));
-        let (multipliers, pulled, d_s) = (work.take(e), work.take(n), work.take(sheaf.agents()));
-        let (row_lambda, row_mu) = rows.split_at_mut(m);
-        let (a, z) = states.split_at_mut(n);
-        let work = work.rest();
-        self.project(op, weights, factor, w, true, z, multipliers, &mut Scratch::new(work));
-        op.raw().spread(multipliers, row_lambda);
-        pulled.copy_from_slice(d_z);
-        weights.scale(sheaf, pulled);
-        self.project(op, weights, factor, pulled, false, a, multipliers, &mut Scratch::new(work));
-        if !grad.offsets.is_empty() {
-            add(grad.offsets, multipliers);
-        }
-        op.raw().spread(multipliers, row_mu);
-        for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
-            let s = weights.of(i);
-            d_s[i] = T::ZERO;
-            for k in range[0]..range[1] {
-                d_w[k] += a[k] / s;
-                d_s[i] += a[k] * (z[k] - w[k]) / (s * s);
-            }
-        }
-        weights.vjp(d_s, T::ZERO, grad.rho);
-        grad.maps.outers(sheaf, op.maps(), -T::ONE, 2, rows, states);
+        let (kept, work) = scratch.split_at_mut(self.room());
+        let (work, own) = work.split_at_mut(edge_vjp_scratch_len(op.sheaf()));
+        let weights = Weights::new(rho);
+        let kappa = Kappa::new(self.agreement, T::ZERO, &weights, op);
+        edge_vjp(op, self.agreement, weights, kappa, w, d_z, d_w, grad, work, &mut |w, affine, z, x| {
+            self.solve(op, &weights, kept, w, affine, z, x, own)
+        })
     }
 }
 
-/// Adds the gradients of offsets and weights of soft edges; `y` and `rows` are scratch of `row_len`.
-fn edge_grads<T: Real>(
-    op: &SheafOp<'_, T>,
-    gamma: T,
-    z: &[T],
-    mu: &[T],
-    grad: &mut ConsensusGrad<'_, '_, T>,
-    y: &mut [T],
-    rows: &mut [T],
-) {
-    if grad.offsets.is_empty() && grad.edge_weights.is_empty() {
-        return;
-    }
-    op.raw().project(z, y);
-    op.raw().project(mu, rows);
-    for (i, e) in op.sheaf().edges().iter().enumerate() {
-        let (u, v, start) = (e.row_u as usize, e.row_v as usize, e.start as usize);
-        let weight = op.edge_weights().map_or(T::ONE, |weights| weights[i]);
-        for k in 0..e.dim as usize {
-            let along = gamma * (rows[u + k] - rows[v + k]);
-            if let Some(d) = grad.offsets.get_mut(start + k) {
-                *d += weight * along;
-            }
-            if let Some(d) = grad.edge_weights.get_mut(i) {
-                let b = op.offsets().map_or(T::ZERO, |b| b[start + k]);
-                *d -= along * (y[u + k] - y[v + k] - b);
-            }
-        }
-    }
+/// τ times the largest squared row of F: large, but far below 1/ε.
+fn stiffness<T: Real>() -> T {
+    T::from_f64(T::EPSILON.to_f64().powf(-0.4))
 }
 
 fn another_sheaf<T: Real>(op: &SheafOp<'_, T>) -> Error {

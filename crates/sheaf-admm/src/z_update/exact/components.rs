@@ -1,0 +1,243 @@
+//! Hard agreement in closed form where every edge compares single numbers, c·z_u[k] − c·z_v[l] = b.
+//!
+//! Numbers that are joined directly or through others form a component. Within it z is one unknown t plus known shifts,
+//! the sums of b/c along a spanning tree; the projection sets t to the weighted mean of w − shift. The multipliers flow
+//! along the same tree: that of a tree edge is the sum of R̂(w − z) beyond it, divided by c, and those of other edges
+//! are 0. No matrix is formed; the cost is linear in the number of edges, whatever the graph.
+
+use super::stacks::{End, Stacks, ends};
+use crate::sheaf::SheafOp;
+use crate::z_update::weights::Weights;
+use crate::{Error, ErrorKind, Real, Result};
+
+/// A row of an edge that compares number `u` with number `v` of the whole state.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    u: u32,
+    v: u32,
+    coefficient: f64,
+}
+
+/// An edge of the spanning forest, from a parent to a child.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    parent: u32,
+    child: u32,
+    /// The row of the edge vector.
+    row: u32,
+}
+
+/// The components of the numbers of all agents.
+#[derive(Debug)]
+pub(super) struct Components {
+    ends: Vec<[End; 2]>,
+    links: Vec<Option<Link>>, // [edge_len]; none for a row of zeros
+    of: Vec<u32>,             // [states], the component of every number
+    branches: Vec<Branch>,    // parents before children
+}
+
+impl Components {
+    /// `None` if an edge compares anything but single numbers with equal coefficients.
+    pub(super) fn of_maps<T: Real>(op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Option<Self> {
+        let ends = ends(op.sheaf());
+        let mut links = Vec::with_capacity(op.sheaf().edge_len());
+        for (pair, edge) in ends.iter().zip(op.sheaf().edges()) {
+            for r in 0..edge.dim as usize {
+                links.push(link(stacks, *pair, edge.dim as usize, r)?);
+            }
+        }
+        let (of, branches) = forest(op.sheaf().state_len(), &links);
+        Some(Self { ends, links, of, branches })
+    }
+
+    /// Checks that the maps are still those the components were found from.
+    fn check<T: Real>(&self, op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Result<()> {
+        for (e, (pair, edge)) in self.ends.iter().zip(op.sheaf().edges()).enumerate() {
+            for r in 0..edge.dim as usize {
+                let now = link(stacks, *pair, edge.dim as usize, r);
+                let same = match (now, self.links[edge.start as usize + r]) {
+                    (Some(Some(a)), Some(b)) => (a.u, a.v, a.coefficient) == (b.u, b.v, b.coefficient),
+                    (Some(None), None) => true,
+                    _ => false,
+                };
+                if !same {
+                    let place = format!("exact solver, maps of edge {e}");
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        place,
+                        "the maps it was made for",
+                        "others",
+                    )
+                    .hint("make it anew with Exact::for_maps, or with Exact::new for any maps"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the shifts of all numbers; offsets that contradict each other around a cycle are an error.
+    pub(super) fn prepare<T: Real>(
+        &self,
+        op: &SheafOp<'_, T>,
+        stacks: &Stacks<'_, T>,
+        shift: &mut [T], // [states]
+    ) -> Result<()> {
+        self.check(op, stacks)?;
+        shift.fill(T::ZERO);
+        let Some(b) = op.raw().offsets() else { return Ok(()) };
+        for Branch { parent, child, row } in self.branches.iter().copied() {
+            let Some(link) = self.links[row as usize] else { continue };
+            let step = b[row as usize] / T::from_f64(link.coefficient);
+            let step = if link.u == child { step } else { -step };
+            shift[child as usize] = shift[parent as usize] + step;
+        }
+        let size = shift.iter().fold(T::ONE, |m, s| m.max(s.abs()));
+        for (row, link) in self.links.iter().enumerate() {
+            let (gap, size) = match link {
+                Some(l) => {
+                    let c = T::from_f64(l.coefficient);
+                    (c * (shift[l.u as usize] - shift[l.v as usize]) - b[row], c.abs() * size)
+                }
+                None => (-b[row], size),
+            };
+            if gap.abs() > T::EPSILON.sqrt() * size.max(b[row].abs()) || !gap.is_finite() {
+                let e = op.sheaf().edges().partition_point(|edge| edge.start as usize <= row) - 1;
+                let place = format!("offset of edge {e}");
+                let expected = "offsets that add up to 0 around every cycle of hard edges";
+                return Err(Error::new(
+                    ErrorKind::Infeasible,
+                    place,
+                    expected,
+                    format_args!("a gap of {gap:e}"),
+                )
+                .hint("make one of the edges soft, or mend its offset"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The weighted projection of w onto F z = b, or F z = 0 without `shift`.
+    pub(super) fn project<T: Real>(
+        &self,
+        op: &SheafOp<'_, T>,
+        weights: &Weights<'_, T>,
+        shift: Option<&[T]>,
+        w: &[T],
+        z: &mut [T],
+        sums: &mut [T], // [3, states]
+    ) {
+        let (num, rest) = sums.split_at_mut(w.len());
+        let (den, low) = rest.split_at_mut(w.len());
+        num.fill(T::ZERO);
+        den.fill(T::ZERO);
+        low.fill(T::ZERO);
+        let own = |k: usize| shift.map_or(T::ZERO, |shift| shift[k]);
+        let ranges = || op.sheaf().state_offsets().windows(2).enumerate();
+        for (i, range) in ranges() {
+            let r = T::ONE / weights.of(i);
+            for k in range[0]..range[1] {
+                // A component may have a million numbers: the rounding errors of its sum are summed as well (Kahan).
+                let c = self.of[k] as usize;
+                let term = r * (w[k] - own(k)) - low[c];
+                let sum = num[c] + term;
+                low[c] = (sum - num[c]) - term;
+                num[c] = sum;
+                den[c] += r;
+            }
+        }
+        for k in 0..w.len() {
+            let c = self.of[k] as usize;
+            z[k] = num[c] / den[c] + own(k);
+        }
+    }
+
+    /// Multipliers x with Fᵀx = R̂(w − z).
+    pub(super) fn multipliers<T: Real>(
+        &self,
+        op: &SheafOp<'_, T>,
+        weights: &Weights<'_, T>,
+        w: &[T],
+        z: &[T],
+        x: &mut [T],    // [edge_len]
+        flow: &mut [T], // [states]
+    ) {
+        x.fill(T::ZERO);
+        for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
+            for k in range[0]..range[1] {
+                flow[k] = (w[k] - z[k]) / weights.of(i);
+            }
+        }
+        for Branch { parent, child, row } in self.branches.iter().rev().copied() {
+            let Some(link) = self.links[row as usize] else { continue };
+            let through = flow[child as usize];
+            let sign = if link.u == child { T::ONE } else { -T::ONE };
+            x[row as usize] = sign * through / T::from_f64(link.coefficient);
+            flow[parent as usize] += through;
+        }
+    }
+}
+
+/// The numbers that row `r` of an edge compares; `Some(None)` for a row of zeros, `None` if it is not of this kind.
+fn link<T: Real>(stacks: &Stacks<'_, T>, pair: [End; 2], dim: usize, r: usize) -> Option<Option<Link>> {
+    let only = |end: End| {
+        let mut found = None;
+        for j in 0..stacks.stalk(end) {
+            let value = stacks.column(end, j, dim)[r];
+            if value != T::ZERO {
+                if found.is_some() {
+                    return None;
+                }
+                found = Some((stacks.start(end) + j, value.to_f64()));
+            }
+        }
+        Some(found)
+    };
+    match (only(pair[0])?, only(pair[1])?) {
+        (None, None) => Some(None),
+        (Some((u, a)), Some((v, c))) if a == c && u == v => Some(None),
+        (Some((u, a)), Some((v, c))) if a == c => {
+            Some(Some(Link { u: u as u32, v: v as u32, coefficient: a }))
+        }
+        _ => None,
+    }
+}
+
+/// Components and a spanning forest, breadth first.
+fn forest(n: usize, links: &[Option<Link>]) -> (Vec<u32>, Vec<Branch>) {
+    let mut start = vec![0u32; n + 1];
+    for link in links.iter().flatten() {
+        start[link.u as usize + 1] += 1;
+        start[link.v as usize + 1] += 1;
+    }
+    (0..n).for_each(|k| start[k + 1] += start[k]);
+    let mut next = start.clone();
+    let mut rows = vec![0u32; start[n] as usize];
+    for (row, link) in links.iter().enumerate() {
+        for k in link.iter().flat_map(|l| [l.u, l.v]) {
+            rows[next[k as usize] as usize] = row as u32;
+            next[k as usize] += 1;
+        }
+    }
+    let (mut of, mut branches) = (vec![u32::MAX; n], Vec::new());
+    let (mut queue, mut count) = (std::collections::VecDeque::new(), 0);
+    for root in 0..n {
+        if of[root] != u32::MAX {
+            continue;
+        }
+        of[root] = count;
+        queue.push_back(root as u32);
+        while let Some(parent) = queue.pop_front() {
+            for &row in &rows[start[parent as usize] as usize..start[parent as usize + 1] as usize] {
+                let Some(link) = links[row as usize] else { continue };
+                let child = if link.u == parent { link.v } else { link.u };
+                if of[child as usize] == u32::MAX {
+                    of[child as usize] = count;
+                    branches.push(Branch { parent, child, row });
+                    queue.push_back(child);
+                }
+            }
+        }
+        count += 1;
+    }
+    (of, branches)
+}
