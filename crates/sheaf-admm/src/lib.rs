@@ -3,11 +3,13 @@
 pub mod admm;
 pub mod error;
 mod linalg;
+mod matrix;
 pub mod sheaf;
 pub mod x_update;
 pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
+pub use matrix::Matrix;
 pub use sheaf_kernels::Real;
 
 /// The README's example is compiled and run with the doc tests.
