@@ -4,6 +4,7 @@ pub mod admm;
 pub mod error;
 mod linalg;
 mod matrix;
+pub mod network;
 pub mod sheaf;
 pub mod x_update;
 pub mod z_update;

@@ -48,6 +48,7 @@ pub use dense::{Dense, DenseGrad};
 pub use diagonal::{Diagonal, DiagonalGrad};
 pub use equality::{Equality, EqualityGrad};
 pub use huber::Huber;
+pub(crate) use huber::{huber, shrink};
 pub use logistic::Logistic;
 pub use penalty::Penalty;
 pub use proximal::{ProxGrad, Proximal};

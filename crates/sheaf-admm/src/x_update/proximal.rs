@@ -75,6 +75,23 @@ pub trait Proximal<T: Real>: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The quadratic, if this is one: a network scales and updates it in place.
+    #[doc(hidden)]
+    fn as_quadratic(&self) -> Option<&super::Quadratic> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn as_quadratic_mut(&mut self) -> Option<&mut super::Quadratic> {
+        None
+    }
+
+    /// The offset, if this is an edge of a network as an agent.
+    #[doc(hidden)]
+    fn offset_mut(&mut self) -> Option<&mut [f64]> {
+        None
+    }
+
     /// How many parameters have gradients.
     fn param_len(&self) -> usize {
         0

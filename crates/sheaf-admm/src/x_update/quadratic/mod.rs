@@ -20,6 +20,7 @@
 
 mod dual;
 mod proximal;
+mod scaled;
 mod vjp;
 mod work;
 

@@ -93,6 +93,14 @@ impl Proximal<f64> for Quadratic {
         Some(sum)
     }
 
+    fn as_quadratic(&self) -> Option<&Quadratic> {
+        Some(self)
+    }
+
+    fn as_quadratic_mut(&mut self) -> Option<&mut Quadratic> {
+        Some(self)
+    }
+
     fn param_len(&self) -> usize {
         self.grad_len()
     }
