@@ -137,7 +137,8 @@ fn assemble(
             let at = Stack::new(&sheaf, agent, slot);
             map.each(|row, col, v| {
                 // Agents beyond the network's own are terms, in edge units already.
-                let factor = if agent < net.agents.len() { wire.scale * scaling.states[agent][col] } else { 1.0 };
+                let factor =
+                    if agent < net.agents.len() { wire.scale * scaling.states[agent][col] } else { 1.0 };
                 stacks[at.index(row, col)] += factor * v;
             });
         }

@@ -87,7 +87,8 @@ impl Proximal<f64> for EdgeTerm {
     ) -> Result<()> {
         let (n, half) = (self.rows(), 0.5 * rho);
         let size = (0..n).map(|k| self.gap(v, k).powi(2)).sum::<f64>().sqrt();
-        let along = (0..n).map(|k| 0.5 * (d_x[k] - d_x[n + k]) * self.gap(v, k)).sum::<f64>() / size.max(f64::MIN_POSITIVE);
+        let along = (0..n).map(|k| 0.5 * (d_x[k] - d_x[n + k]) * self.gap(v, k)).sum::<f64>()
+            / size.max(f64::MIN_POSITIVE);
         for k in 0..n {
             let (t, r) = (self.gap(v, k), self.gap(x, k));
             let (mean, g) = (0.5 * (d_x[k] + d_x[n + k]), 0.5 * (d_x[k] - d_x[n + k]));
@@ -164,7 +165,12 @@ mod tests {
                 term(&p[7..]).prox(p[6], &p[..6], &mut x, &mut []).unwrap();
                 x.iter().zip(&c).map(|(x, c)| x * c).sum()
             };
-            GradientCheck::default().assert(&format!("{:?}", couplings(0.35)[kind]), &mut f, &point, &claimed);
+            GradientCheck::default().assert(
+                &format!("{:?}", couplings(0.35)[kind]),
+                &mut f,
+                &point,
+                &claimed,
+            );
         }
     }
 

@@ -149,7 +149,11 @@ impl Network {
         let place = format!("penalty of agent {}", agent.0);
         penalty.iter().try_for_each(|&rho| check_positive(&place, rho))?;
         if penalty.len() != 1 && (penalty.len() != map.dim() || map.as_quadratic().is_none()) {
-            let expected = if map.as_quadratic().is_some() { format!("1 or {} numbers", map.dim()) } else { "1 number".into() };
+            let expected = if map.as_quadratic().is_some() {
+                format!("1 or {} numbers", map.dim())
+            } else {
+                "1 number".into()
+            };
             return Err(Error::new(ErrorKind::Shape, place, expected, penalty.len()));
         }
         self.agents[agent.0].penalty = penalty.to_vec();
@@ -218,7 +222,8 @@ impl Network {
 
 /// The same error with its place inside another.
 pub(crate) fn named(place: String, error: Error) -> Error {
-    let inner = Error::new(error.kind(), format!("{place}: {}", error.place()), error.expected(), error.got());
+    let inner =
+        Error::new(error.kind(), format!("{place}: {}", error.place()), error.expected(), error.got());
     match error.hint_text() {
         Some(hint) => inner.hint(hint),
         None => inner,

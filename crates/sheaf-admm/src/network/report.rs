@@ -7,18 +7,18 @@ use super::progress::Measure;
 use super::solver::Solver;
 use super::{Coupling, Misses, Network, Solution};
 use crate::admm::Status;
+use crate::linalg::scratch::Scratch;
 use crate::sheaf::SheafOp;
 use crate::z_update::{LeastSquares, least_squares};
-use crate::linalg::scratch::Scratch;
 
 /// Buffers for residuals and prices of edges.
 #[derive(Clone, Debug)]
 pub(super) struct Edges {
-    left: Vec<f64>,      // [rows], F_a x_a of the network's edges
-    right: Vec<f64>,     // [rows], F_b x_b
-    slope: Vec<f64>,     // [states], ρu
-    scratch: Vec<f64>,   // of the search for prices
-    starts: Vec<usize>,  // [edges of the sheaf + 1]
+    left: Vec<f64>,     // [rows], F_a x_a of the network's edges
+    right: Vec<f64>,    // [rows], F_b x_b
+    slope: Vec<f64>,    // [states], ρu
+    scratch: Vec<f64>,  // of the search for prices
+    starts: Vec<usize>, // [edges of the sheaf + 1]
 }
 
 impl Edges {

@@ -34,7 +34,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { tol: 1e-6, iterations: 10_000, time_limit: None, rho: None, adapt: true, relax: 1.6, scale: true }
+        Self {
+            tol: 1e-6,
+            iterations: 10_000,
+            time_limit: None,
+            rho: None,
+            adapt: true,
+            relax: 1.6,
+            scale: true,
+        }
     }
 }
 

@@ -203,7 +203,12 @@ impl Solver {
 }
 
 /// The scaled problem of a compiled network.
-fn problem<'a>(compiled: &'a Compiled, z_update: &'a ZUpdate<f64>, rho: f64, relax: f64) -> Result<Problem<'a, f64>> {
+fn problem<'a>(
+    compiled: &'a Compiled,
+    z_update: &'a ZUpdate<f64>,
+    rho: f64,
+    relax: f64,
+) -> Result<Problem<'a, f64>> {
     let op = SheafOp::new(&compiled.sheaf, Maps::PerAgent(&compiled.stacks))?;
     let objective = Objective::Own(&compiled.maps);
     Ok(Problem { op, objective, z_update, rho: Penalty::Scalar(rho), relax })

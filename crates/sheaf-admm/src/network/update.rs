@@ -108,7 +108,12 @@ impl Solver {
         let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
         match compiled.places[edge] {
             Place::Native(_) if given.iter().all(|b| *b == 0.0) => Ok(()),
-            Place::Native(_) => Err(Error::new(ErrorKind::Unsupported, format!("offset of edge {edge}"), "an edge that was made with an offset", "one without")),
+            Place::Native(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("offset of edge {edge}"),
+                "an edge that was made with an offset",
+                "one without",
+            )),
             Place::Term { agent, .. } => {
                 let term = Arc::get_mut(&mut compiled.maps[agent]).and_then(|map| map.offset_mut());
                 let Some(own) = term else { return Ok(()) };

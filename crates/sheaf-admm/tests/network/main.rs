@@ -1,0 +1,6 @@
+//! Networks: builder, solver, solution, gradients, and random problems against an interior-point method.
+
+mod basics;
+
+#[global_allocator]
+static ALLOCATOR: sheaf_testkit::CountingAllocator = sheaf_testkit::CountingAllocator;
