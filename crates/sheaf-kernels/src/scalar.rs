@@ -39,6 +39,8 @@ pub trait Real:
     const INFINITY: Self;
     /// Distance from 1 to the next number.
     const EPSILON: Self;
+    /// The smallest positive number with all its digits.
+    const MIN_POSITIVE: Self;
 
     /// Rounds an `f64` to this type.
     fn from_f64(value: f64) -> Self;
@@ -75,6 +77,7 @@ macro_rules! real {
             const ONE: Self = 1.0;
             const INFINITY: Self = $t::INFINITY;
             const EPSILON: Self = $t::EPSILON;
+            const MIN_POSITIVE: Self = $t::MIN_POSITIVE;
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $t

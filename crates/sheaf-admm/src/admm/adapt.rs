@@ -1,7 +1,9 @@
 //! Residual balancing: the penalty grows when proposals lag behind agreement and shrinks when agreement lags behind.
 //!
-//! ρ' = τρ where ‖r‖ > μ‖s‖, ρ/τ where ‖s‖ > μ‖r‖. The duals are scaled by 1/ρ, so u' = u·ρ/ρ'. The adjoint holds these
-//! decisions fixed: ρ_k is a constant factor times the first ρ.
+//! ρ' = τρ where ‖r‖ > μ‖s‖, ρ/τ where ‖s‖ > μ‖r‖ (Boyd et al. 2011, section 3.4.1). With residuals relative to their
+//! sizes the rule does not depend on the units of the problem, and one change can go all the way: ρ' = ρ√(‖r‖/‖s‖) (as
+//! OSQP does). The duals are scaled by 1/ρ, so u' = u·ρ/ρ'. The adjoint holds these decisions fixed: ρ_k is a constant
+//! factor times the first ρ.
 
 use super::residuals::Residuals;
 use crate::error::check_positive;
@@ -16,36 +18,74 @@ pub struct Balancing<T> {
     pub ratio: T,
     /// No change after this many iterations, so that the solve can settle.
     pub until: usize,
+    /// The factor of all changes together stays between 1/limit and limit.
+    pub limit: T,
+    /// Iterations from one decision to the next; 1 decides after every iteration.
+    pub every: usize,
+    /// Compare residuals relative to their sizes, and change ρ by the root of their ratio instead of by `factor`.
+    pub relative: bool,
 }
 
 impl<T: Real> Default for Balancing<T> {
     fn default() -> Self {
-        Self { factor: T::from_f64(2.0), ratio: T::from_f64(10.0), until: usize::MAX }
+        Self {
+            factor: T::from_f64(2.0),
+            ratio: T::from_f64(10.0),
+            until: usize::MAX,
+            limit: T::from_f64(1e6),
+            every: 1,
+            relative: false,
+        }
     }
 }
 
 impl<T: Real> Balancing<T> {
-    /// Checks both parameters.
+    /// For problems of any units: relative residuals, a decision every 10 iterations, a change by the root of their
+    /// ratio where it is above 25.
+    pub fn relative() -> Self {
+        Self { ratio: T::from_f64(25.0), every: 10, relative: true, ..Self::default() }
+    }
+
+    /// Checks all parameters.
     pub fn validate(&self) -> Result<()> {
-        for (place, value) in [("balancing factor", self.factor), ("balancing ratio", self.ratio)] {
+        for (place, value) in [
+            ("balancing factor", self.factor),
+            ("balancing ratio", self.ratio),
+            ("balancing limit", self.limit),
+        ] {
             check_positive(place, value.to_f64())?;
             if value <= T::ONE {
                 return Err(Error::new(ErrorKind::Unsupported, place, "a number above 1", value));
             }
         }
+        if self.every == 0 {
+            return Err(Error::new(ErrorKind::NotPositive, "balancing interval", "at least 1", 0));
+        }
         Ok(())
     }
 
-    /// The factor that the penalty is multiplied by after iteration `k`.
-    pub(super) fn decide(&self, k: usize, residuals: &Residuals<T>) -> T {
-        if k >= self.until {
-            T::ONE
-        } else if residuals.primal > self.ratio * residuals.dual {
-            self.factor
-        } else if residuals.dual > self.ratio * residuals.primal {
-            T::ONE / self.factor
-        } else {
-            T::ONE
+    /// The factor of the penalty after iteration `k`, given the one before; within the limits, and unchanged if the
+    /// residuals are not finite.
+    pub(super) fn decide(&self, k: usize, before: T, residuals: &Residuals<T>) -> T {
+        if k >= self.until || (k + 1) % self.every != 0 || !residuals.is_finite() {
+            return before;
         }
+        let (primal, dual) = if self.relative {
+            let of = |value: T, size: T| if value == T::ZERO { value } else { value / size.max(value) };
+            (of(residuals.primal, residuals.primal_size), of(residuals.dual, residuals.dual_size))
+        } else {
+            (residuals.primal, residuals.dual)
+        };
+        let change = if self.relative { (primal / dual).sqrt() } else { self.factor };
+        let wanted = if primal > self.ratio * dual {
+            before * change
+        } else if dual > self.ratio * primal {
+            if self.relative { before * change } else { before / self.factor }
+        } else {
+            before
+        };
+        // A residual of exactly 0 asks for an infinite change.
+        let wanted = if wanted.is_finite() { wanted } else { self.limit };
+        wanted.max(T::ONE / self.limit).min(self.limit)
     }
 }

@@ -19,6 +19,7 @@
 //! [`Tape`]. [`Problem::solve`] runs ADMM and [`Problem::reverse`] differentiates that run.
 
 mod adapt;
+mod certify;
 mod options;
 mod report;
 mod residuals;
@@ -27,12 +28,13 @@ mod solve;
 mod step;
 mod tape;
 mod trace;
+mod verdict;
 mod workspace;
 
 pub use adapt::Balancing;
-pub use options::{Options, Start};
+pub use options::{Options, Scope, Start};
 pub use report::{SampleReport, SolveReport, Status};
-pub use residuals::{Residuals, Tolerances};
+pub use residuals::{ResidualKind, Residuals, Tolerances};
 pub use reverse::{Adjoint, Gradients, Seeds};
 pub use tape::Tape;
 pub use trace::{Iteration, Observer, Trace};

@@ -1,5 +1,7 @@
 //! Where a solve starts and how long it runs.
 
+use std::time::Duration;
+
 use super::{Balancing, Problem, Tolerances, Workspace};
 use crate::error::{check_finite, check_positive};
 use crate::{Error, ErrorKind, Real, Result};
@@ -13,13 +15,28 @@ pub enum Start<'a, T> {
     At(&'a [T]), // [samples, states]
 }
 
+/// What the tolerances of a solve apply to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All residuals of the problem: a solve that ends by itself is [`Solved`](super::Status::Solved), or says why not.
+    #[default]
+    Problem,
+    /// Only ‖x − z‖ and ρ‖Δz‖, for consensus solvers that are inexact on purpose, as in learned models: the solve ends
+    /// when its iterates have [`Settled`](super::Status::Settled).
+    Iterates,
+}
+
 /// How long to iterate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options<T> {
     /// The number of iterations, or the limit when `tolerances` are given.
     pub iterations: usize,
-    /// Stop a sample early when both its residuals are below these.
+    /// Stop a sample early when its residuals are below these.
     pub tolerances: Option<Tolerances<T>>,
+    /// Which residuals the tolerances apply to.
+    pub scope: Scope,
+    /// Stop after this much time. It is looked at between iterations, after the first.
+    pub time_limit: Option<Duration>,
     /// Adapt the penalty during the solve; for a single sample.
     pub balancing: Option<Balancing<T>>,
     /// Only x is read afterwards: the z- and u-update of the last iteration, which change no x, are skipped, and the
@@ -32,10 +49,18 @@ pub struct Options<T> {
 impl<T> Options<T> {
     /// Exactly `iterations` iterations.
     pub const fn fixed(iterations: usize) -> Self {
-        Self { iterations, tolerances: None, balancing: None, x_only: false, taped: None }
+        Self {
+            iterations,
+            tolerances: None,
+            scope: Scope::Problem,
+            time_limit: None,
+            balancing: None,
+            x_only: false,
+            taped: None,
+        }
     }
 
-    /// Until both residuals are below the tolerances, at most `iterations` times.
+    /// Until all residuals are below the tolerances, at most `iterations` times.
     pub fn until(absolute: T, relative: T, iterations: usize) -> Self {
         Self { tolerances: Some(Tolerances { absolute, relative }), ..Self::fixed(iterations) }
     }
@@ -48,6 +73,24 @@ impl<T> Options<T> {
     /// Records only the last `count` iterations.
     pub fn taping(self, count: usize) -> Self {
         Self { taped: Some(count), ..self }
+    }
+
+    /// Stops after this much time.
+    pub fn within(self, limit: Duration) -> Self {
+        Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Compares iterates only, see [`Scope::Iterates`].
+    pub fn iterates_only(self) -> Self {
+        Self { scope: Scope::Iterates, ..self }
+    }
+
+    /// The tolerances, if all residuals of the problem are checked against them.
+    pub(super) fn goals(&self) -> Option<Tolerances<T>>
+    where
+        T: Copy,
+    {
+        self.tolerances.filter(|_| self.scope == Scope::Problem)
     }
 
     /// Iterations before the first recorded one.

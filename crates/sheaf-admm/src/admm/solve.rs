@@ -1,12 +1,13 @@
 //! K iterations, or until the tolerances are met, each sample on its own.
 
+use std::time::Instant;
+
 use super::workspace::Work;
 use super::{
-    Iteration, Observer, Options, Problem, Residuals, SampleReport, SolveReport, Start, Status, Tape,
-    Workspace,
+    Iteration, Observer, Options, Problem, SampleReport, SolveReport, Start, Status, Tape, Workspace,
 };
 use crate::x_update::Penalty;
-use crate::z_update::InnerTotals;
+use crate::z_update::{InnerTotals, ZUpdate};
 use crate::{Error, ErrorKind, Real, Result};
 
 impl<T: Real> Problem<'_, T> {
@@ -21,11 +22,13 @@ impl<T: Real> Problem<'_, T> {
     ) -> Result<SolveReport<T>> {
         // A solve that fails leaves no tape.
         ws.tape.ran = None;
+        let clock = options.time_limit.map(|limit| (Instant::now(), limit));
         self.check_options(start, options, ws)?;
         self.begin(start, options, ws)?;
-        let Workspace { tape, work, samples, running, .. } = ws;
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
-        while k < options.iterations && running.contains(&true) {
+        let mut late = false;
+        while k < options.iterations && !late && ws.running.contains(&true) {
+            let Workspace { tape, work, samples, running, .. } = &mut *ws;
             let last = k + 1 == options.iterations;
             tape.record_factor(k, factor);
             tape.x_only = last && options.x_only;
@@ -35,21 +38,29 @@ impl<T: Real> Problem<'_, T> {
             }
             let go_on = self.show(k, running, tape, work, observer);
             k += 1;
-            self.end_samples(k, go_on, options, tape, work, samples, running, observer);
-            if let (Some(balancing), true, false) = (options.balancing, running[0], last) {
-                let change = samples[0].residuals.map_or(T::ONE, |r| balancing.decide(k - 1, &r));
-                if change != T::ONE {
-                    factor *= change;
+            self.end_samples(k, go_on, options, ws, observer)?;
+            late = clock.is_some_and(|(began, limit)| began.elapsed() >= limit);
+            let Workspace { tape, work, samples, running, .. } = &mut *ws;
+            if let (Some(balancing), true, false) = (options.balancing, running[0], last || late) {
+                let wanted = samples[0].residuals.map_or(factor, |r| balancing.decide(k - 1, factor, &r));
+                if wanted != factor {
+                    let change = wanted / factor;
+                    factor = wanted;
                     self.set_factor(factor, work)?;
                     let row = tape.row(k) * tape.states;
                     tape.u[row..row + tape.states].iter_mut().for_each(|u| *u /= change);
                 }
             }
         }
-        tape.record_factor(k, factor);
-        self.check_finite(k, tape, samples)?;
-        tape.ran = Some(k);
-        Ok(SolveReport::of(samples, factor, inner))
+        ws.tape.record_factor(k, factor);
+        self.end_at_limit(k, late, options, ws)?;
+        if options.goals().is_none() {
+            self.check_finite(k, &ws.tape, &ws.samples)?;
+        }
+        let failed =
+            !ws.samples.is_empty() && ws.samples.iter().all(|s| s.status == Status::NumericalFailure);
+        ws.tape.ran = (!failed).then_some(k);
+        Ok(SolveReport::of(&ws.samples, factor, inner))
     }
 
     fn begin(&self, start: Start<'_, T>, options: &Options<T>, ws: &mut Workspace<T>) -> Result<()> {
@@ -72,11 +83,20 @@ impl<T: Real> Problem<'_, T> {
         ws.samples.resize(count, SampleReport { status, iterations: 0, residuals: None });
         ws.running.clear();
         ws.running.resize(count, true);
+        ws.work.missed.clear();
+        ws.work.missed.resize(count, false);
+        if options.goals().is_some() {
+            // Only solves that check the problem need these; the first one allocates them.
+            ws.watch.clear();
+            ws.watch.resize(count, Default::default());
+            ws.check
+                .ensure(ZUpdate::residual_scratch_len(&self.op.sample(0)).max(self.examine_scratch_len()));
+        }
         self.fill_offsets(&mut ws.work.offsets);
         self.set_factor(T::ONE, &mut ws.work)
     }
 
-    /// The residuals of the samples that ran iteration `k`.
+    /// The residuals of the iterates of the samples that ran iteration `k`.
     fn measure(
         &self,
         k: usize,
@@ -88,34 +108,8 @@ impl<T: Real> Problem<'_, T> {
     ) {
         let rho = self.penalty_of(&work.rho);
         for (b, sample) in samples.iter_mut().enumerate().filter(|&(b, _)| running[b]) {
-            sample.residuals = Some(self.residuals(b, k, &rho, options.tolerances, tape));
-        }
-    }
-
-    /// Records which samples end after `k` iterations, and why.
-    fn end_samples(
-        &self,
-        k: usize,
-        go_on: bool,
-        options: &Options<T>,
-        tape: &Tape<T>,
-        work: &Work<T>,
-        samples: &mut [SampleReport<T>],
-        running: &mut [bool],
-        observer: &mut impl Observer<T>,
-    ) {
-        let rho = self.penalty_of(&work.rho);
-        for (b, (sample, running)) in samples.iter_mut().zip(running).enumerate().filter(|(_, (_, r))| **r) {
-            sample.iterations = k;
-            if !go_on || !observer.goes_on(b) {
-                sample.status = Status::Stopped;
-                sample.residuals =
-                    (!tape.x_only).then(|| self.residuals(b, k - 1, &rho, options.tolerances, tape));
-                *running = false;
-            } else if options.tolerances.is_some() && sample.residuals.as_ref().is_some_and(Residuals::met) {
-                sample.status = Status::Converged;
-                *running = false;
-            }
+            let met = !work.missed[b];
+            sample.residuals = Some(self.residuals(b, k, &rho, options.tolerances, met, tape));
         }
     }
 

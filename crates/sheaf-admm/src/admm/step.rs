@@ -26,9 +26,10 @@ impl<T: Real> Problem<'_, T> {
         if !x_only {
             // z-update
             let (z, z_next, carry, kept) = tape.agreement(k, kept);
-            let scratch = &mut work.z_scratch;
+            let (missed, scratch) = (&mut work.missed[..], &mut work.z_scratch);
+            let (op, z_update) = (&self.op, self.z_update);
             report =
-                self.z_update.forward_keeping(&self.op, &rho, w, z, carry, z_next, kept, running, scratch)?;
+                z_update.forward_keeping(op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
             // u-update: u + x̃ − z' = w − z'
             let (z_next, u_next) = tape.duals(k);
             if running.contains(&false) {

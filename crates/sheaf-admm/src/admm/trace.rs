@@ -42,7 +42,8 @@ impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
         Self { x, z, u, z_prev, op: self.op.sample(b), running, ..*self }
     }
 
-    /// Per-agent primal residuals ‖x̃ − z‖, `[samples, agents]`.
+    /// Per-agent ‖x̃ − z‖, the step of the duals, `[samples, agents]`. Reports compare x instead of x̃; both are equal for
+    /// α = 1.
     pub fn primal(&self, out: &mut [T]) {
         let agents = self.op.sheaf().agents();
         for (b, out) in out.chunks_mut(agents.max(1)).take(self.op.samples()).enumerate() {
@@ -118,9 +119,9 @@ pub struct Trace<T> {
     pub z: Vec<T>,
     /// Duals, `[iterations, samples, states]`.
     pub u: Vec<T>,
-    /// Primal residuals, `[iterations, samples, agents]`.
+    /// ‖x̃ − z‖ of every agent, `[iterations, samples, agents]`.
     pub primal: Vec<T>,
-    /// Dual residuals, `[iterations, samples, agents]`.
+    /// ρ‖z − z_prev‖ of every agent, `[iterations, samples, agents]`.
     pub dual: Vec<T>,
     /// √(mean squared edge residual + 1e-6) of z, `[iterations, samples]`.
     pub edge_rms: Vec<T>,

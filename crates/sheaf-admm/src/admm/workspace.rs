@@ -1,5 +1,6 @@
 //! All memory of a solve, allocated once.
 
+use super::verdict::Watch;
 use super::{Problem, SampleReport, Tape};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
@@ -31,6 +32,8 @@ pub struct Workspace<T: Copy + Default> {
     pub(super) back: Back<T>,
     pub(super) samples: Vec<SampleReport<T>>, // [samples]
     pub(super) running: Vec<bool>,            // [samples]
+    pub(super) watch: Vec<Watch<T>>,          // [samples] of a solve that checks the problem
+    pub(super) check: AlignedVec<T>,          // scratch of its checks
 }
 
 /// What a step needs besides the iterates.
@@ -43,6 +46,7 @@ pub(super) struct Work<T: Copy + Default> {
     /// The factor of the penalty, if both updates are prepared for it.
     pub factor: Option<T>,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
+    pub missed: Vec<bool>,   // [samples], whether the last inner solve missed its tolerance
 }
 
 /// What the reverse sweep needs.
@@ -84,6 +88,7 @@ impl<T: Real> Workspace<T> {
         let grow = op.samples().saturating_sub(self.samples.len());
         self.samples.reserve(grow);
         self.running.reserve(grow);
+        work.missed.reserve(grow);
         if mode == Mode::Solve {
             work.z_scratch.ensure(problem.z_update.forward_scratch_len(op));
             return;

@@ -2,5 +2,6 @@
 
 pub(crate) mod cholesky;
 pub(crate) mod envelope;
+pub(crate) mod norms;
 pub(crate) mod ordering;
 pub(crate) mod scratch;

@@ -25,8 +25,10 @@ mod edge;
 mod exact;
 mod gram;
 mod krylov;
+mod multipliers;
 mod potential;
 mod report;
+mod residual;
 mod stop;
 mod weights;
 
@@ -41,6 +43,9 @@ pub use gram::{Gram, Orthonormal};
 pub use potential::{EdgePotential, Potential};
 pub use report::{InnerReport, InnerTotals};
 pub use stop::Stop;
+
+pub(crate) use multipliers::{LeastSquares, least_squares};
+pub(crate) use residual::Measured;
 
 use crate::error::check_len;
 use crate::sheaf::{MapsGrad, SheafOp};
@@ -217,12 +222,13 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [samples, states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], scratch)?;
+        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], &mut [], scratch)?;
         Ok(InnerReport { steps: totals.steps, converged: totals.missed == 0 })
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`, if it is not empty. Samples that are not running keep their z;
-    /// an empty `running` means all. Solvers that take a batch at once may overwrite it.
+    /// an empty `running` means all. Solvers that take a batch at once may overwrite it. `missed` receives whether each
+    /// sample that ran missed the tolerance of its solve.
     pub fn forward_keeping(
         &self,
         op: &SheafOp<'_, T>,
@@ -231,8 +237,9 @@ impl<T: Real> ZUpdate<T> {
         z_prev: &[T],
         carry: &mut [T],
         z: &mut [T],
-        kept: &mut [T],   // kept_len(op), or empty
-        running: &[bool], // [samples], or empty
+        kept: &mut [T],      // kept_len(op), or empty
+        running: &[bool],    // [samples], or empty
+        missed: &mut [bool], // [samples], or empty
         scratch: &mut [T],
     ) -> Result<InnerTotals> {
         self.check_states(op, rho, [w.len(), z_prev.len(), z.len()], [carry.len()])?;
@@ -241,7 +248,7 @@ impl<T: Real> ZUpdate<T> {
             check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
         match self {
-            Self::Gram(s) => return s.forward(op, rho, w, z, kept, scratch),
+            Self::Gram(s) => return s.forward(op, rho, w, z, kept, missed, scratch),
             Self::Orthonormal(s) => return s.forward(op, rho, w, z, kept, scratch),
             _ => {}
         }
@@ -263,6 +270,9 @@ impl<T: Real> ZUpdate<T> {
                 Self::Potential(s) => s.steps().forward(op, rho, w, z, scratch),
                 Self::Gram(_) | Self::Orthonormal(_) => InnerReport::default(),
             };
+            if let Some(missed) = missed.get_mut(b) {
+                *missed = !report.converged;
+            }
             totals.add(InnerTotals {
                 solves: 1,
                 steps: report.steps,

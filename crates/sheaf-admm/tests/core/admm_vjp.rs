@@ -58,7 +58,7 @@ fn every_solver_is_differentiated_inside_the_iteration() {
         for (soft, per_agent) in [(false, true), (true, false), (true, true)] {
             let case = Case { net: Net::irregular(), solver, has_eta, ..grid(1.6, true) };
             let loss = Loss::new(case.net.states(), 2, true, true);
-            let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5 });
+            let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5, ..Balancing::default() });
             let options = Options { balancing, ..SIX };
             assert_unrolled(&case, &case.point(soft, per_agent, 0.4, &options), &options, &loss);
         }
@@ -108,7 +108,7 @@ fn balanced_penalties_pass_their_gradient_to_the_first_with_the_factors_held() {
             let solver: Solver =
                 |_, agreement, _| ZUpdate::Cg(Cg { start: CgStart::Zero, ..Cg::published(agreement, 5) });
             let case = Case { solver, ..grid(1.6, true) };
-            let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5 });
+            let balancing = Some(Balancing { factor: 2.0, ratio: 1.2, until: 5, ..Balancing::default() });
             let options = Options { balancing, ..Options::fixed(8) };
             let loss = Loss::new(case.net.states(), 2, true, true);
             let point = case.point(false, per_agent, rho, &options);
@@ -128,7 +128,7 @@ fn a_solve_that_stops_at_its_tolerance_is_differentiated_through_the_steps_that_
     let loss = Loss::new(case.net.states(), 2, true, true);
     let outcome = assert_unrolled(&case, &point, &options, &loss);
     let (_, report) = case.solve(&point, &options);
-    assert_eq!(report.status, Status::Converged);
+    assert_eq!(report.status, Status::Solved);
     assert!(outcome.x.len() > 5 && outcome.x.len() < 100, "{} iterations", outcome.x.len());
 }
 
@@ -160,7 +160,7 @@ fn assert_implicit(case: &Case, soft: bool, per_agent: bool) {
     let adjoint = Adjoint::Implicit { tolerance: 1e-12, max_terms: 20_000 };
     let (grad, _, report) = case.reverse(&point, &options, adjoint, &loss);
     let name = format!("{}, soft {soft}, per agent {per_agent}", case.net.name);
-    assert_eq!(report.status, Status::Converged, "{name}: {report:?}");
+    assert_eq!(report.status, Status::Solved, "{name}: {report:?}");
     // The start, the penalty and the step size do not change the solution.
     assert!(grad.get("h").iter().all(|&g| g == 0.0), "{name}");
     assert!(grad.get("rho").iter().all(|g| g.abs() < 1e-9), "{name}: {:?}", grad.get("rho"));

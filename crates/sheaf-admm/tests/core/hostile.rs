@@ -70,7 +70,12 @@ fn options() -> impl Strategy<Value = Options<f64>> {
     let tolerances = prop::option::of((number(), number()))
         .prop_map(|t| t.map(|(absolute, relative)| Tolerances { absolute: 1e-3 * absolute, relative }));
     let balancing = prop::option::of((number(), number(), count())).prop_map(|b| {
-        b.map(|(factor, ratio, until)| Balancing { factor: 1.0 + factor, ratio: 1.0 + ratio, until })
+        b.map(|(factor, ratio, until)| Balancing {
+            factor: 1.0 + factor,
+            ratio: 1.0 + ratio,
+            until,
+            ..Balancing::default()
+        })
     });
     let taped = prop::option::of(count());
     (0usize..12, tolerances, balancing, any::<bool>(), taped).prop_map(
@@ -80,6 +85,7 @@ fn options() -> impl Strategy<Value = Options<f64>> {
             balancing,
             x_only,
             taped,
+            ..Options::fixed(iterations)
         },
     )
 }

@@ -19,4 +19,5 @@ mod net;
 mod point;
 mod reports;
 mod tape;
+mod truth;
 mod whole_qp;

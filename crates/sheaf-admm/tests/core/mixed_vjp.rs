@@ -78,7 +78,10 @@ fn objective<'a>(point: &'a Point, dense: &'a [f64], general: &'a [f64]) -> Obje
 }
 
 fn options() -> Options<f64> {
-    Options { balancing: Some(Balancing { factor: 2.0, ratio: 1.5, until: 4 }), ..Options::fixed(ITERATIONS) }
+    Options {
+        balancing: Some(Balancing { factor: 2.0, ratio: 1.1, until: 4, ..Balancing::default() }),
+        ..Options::fixed(ITERATIONS)
+    }
 }
 
 /// Solves; with `seeds` (of the last two x, of z and of u) also reverses. Returns the loss, the penalties that were

@@ -60,7 +60,7 @@ impl SolveOptions {
             let relative = T::from_f64(relative);
             Tolerances { absolute: T::ZERO, relative }
         });
-        Options { tolerances, ..Options::fixed(self.iterations) }
+        Options { tolerances, ..Options::fixed(self.iterations).iterates_only() }
     }
 }
 

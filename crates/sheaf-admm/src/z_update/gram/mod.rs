@@ -111,7 +111,8 @@ impl<T: Real> Gram<T> {
         rho: &Penalty<'_, T>,
         w: &[T],
         z: &mut [T],
-        kept: &mut [T], // kept_len(op), or empty
+        kept: &mut [T],      // kept_len(op), or empty
+        missed: &mut [bool], // [samples], or empty
         scratch: &mut [T],
     ) -> Result<InnerTotals> {
         let system = System::new(self, op, rho)?;
@@ -122,7 +123,10 @@ impl<T: Real> Gram<T> {
         } else {
             Kept::carve(system.n, op.samples(), steps, kept)
         };
-        Ok(system.run(w, &mut kept, z, &mut work))
+        let totals = system.run(w, &mut kept, z, &mut work);
+        let reports = kept.reports();
+        missed.iter_mut().enumerate().for_each(|(b, missed)| *missed = !reports.get(b).converged);
+        Ok(totals)
     }
 
     /// Adjoint of [`forward`](Self::forward); replays whatever was not kept.
