@@ -71,8 +71,14 @@ impl<T: Real> Balancing<T> {
             return before;
         }
         let (primal, dual) = if self.relative {
-            let of = |value: T, size: T| if value == T::ZERO { value } else { value / size.max(value) };
-            (of(residuals.primal, residuals.primal_size), of(residuals.dual, residuals.dual_size))
+            // The goals have an absolute part: multipliers that vanish do not ask for a vanishing penalty.
+            let of = |value: T, goal: T, size: T| match () {
+                () if value == T::ZERO => value,
+                () if goal > T::ZERO => value / goal,
+                () => value / size.max(value),
+            };
+            let r = residuals;
+            (of(r.primal, r.primal_goal, r.primal_size), of(r.dual, r.dual_goal, r.dual_size))
         } else {
             (residuals.primal, residuals.dual)
         };

@@ -6,13 +6,20 @@ use super::{Balancing, Problem, Tolerances, Workspace};
 use crate::error::{check_finite, check_positive};
 use crate::{Error, ErrorKind, Real, Result};
 
-/// Where a solve starts; the duals always start at 0.
+/// Where a solve starts; the duals start at 0 unless they are given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start<'a, T> {
     /// z = 0.
     Zeros,
     /// z = h, an encoder's first guess.
     At(&'a [T]), // [samples, states]
+    /// z and u of an earlier solve with this penalty.
+    Warm {
+        /// z.
+        z: &'a [T], // [samples, states]
+        /// u, scaled by the penalty of this solve.
+        u: &'a [T], // [samples, states]
+    },
 }
 
 /// What the tolerances of a solve apply to.
@@ -106,9 +113,13 @@ impl<T: Real> Problem<'_, T> {
         options: &Options<T>,
         ws: &Workspace<T>,
     ) -> Result<()> {
-        if let Start::At(h) = start {
-            self.op.check_state("start", h)?;
-            check_finite("start", h)?;
+        if let Start::At(z) | Start::Warm { z, .. } = start {
+            self.op.check_state("start", z)?;
+            check_finite("start", z)?;
+        }
+        if let Start::Warm { u, .. } = start {
+            self.op.check_state("start of the duals", u)?;
+            check_finite("start of the duals", u)?;
         }
         if let Some(t) = options.tolerances {
             for (place, value) in [("absolute tolerance", t.absolute), ("relative tolerance", t.relative)] {

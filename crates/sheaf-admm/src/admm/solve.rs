@@ -74,9 +74,12 @@ impl<T: Real> Problem<'_, T> {
         let row = tape.z_row(0) * n;
         match start {
             Start::Zeros => tape.z[row..row + n].fill(T::ZERO),
-            Start::At(h) => tape.z[row..row + n].copy_from_slice(h),
+            Start::At(z) | Start::Warm { z, .. } => tape.z[row..row + n].copy_from_slice(z),
         }
-        tape.u[..n].fill(T::ZERO);
+        match start {
+            Start::Warm { u, .. } => tape.u[..n].copy_from_slice(u),
+            Start::Zeros | Start::At(_) => tape.u[..n].fill(T::ZERO),
+        }
         tape.carry[..c].fill(T::ZERO);
         let status = if options.tolerances.is_some() { Status::IterationLimit } else { Status::Finished };
         ws.samples.clear();
