@@ -40,10 +40,10 @@ impl<T: Real> Default for Balancing<T> {
 }
 
 impl<T: Real> Balancing<T> {
-    /// For problems of any units: relative residuals, a decision every 10 iterations, a change by the root of their
-    /// ratio where it is above 25.
+    /// For problems of any units: residuals relative to their goals, a decision every 25 iterations, a change by the root of their
+    /// ratio where it is above 2.
     pub fn relative() -> Self {
-        Self { ratio: T::from_f64(25.0), every: 10, relative: true, ..Self::default() }
+        Self { ratio: T::from_f64(2.0), every: 25, relative: true, ..Self::default() }
     }
 
     /// Checks all parameters.

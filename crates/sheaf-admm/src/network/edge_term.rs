@@ -67,6 +67,40 @@ impl Proximal<f64> for EdgeTerm {
         Some(self.coupling.value(&r))
     }
 
+    fn lowest(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        let n = self.rows();
+        let (mut value, mut size) = (0.0, 0.0);
+        for k in 0..n {
+            // On p − q = b only directions that agree on p + q stay bounded.
+            let hard = self.coupling == Coupling::Hard && (d[k] + d[n + k]).abs() <= zero;
+            let term = if hard { d[k] * self.offset[k] } else { 0.0 };
+            if !hard && d[k].abs().max(d[n + k].abs()) > zero {
+                return Some((f64::NEG_INFINITY, 0.0));
+            }
+            (value, size) = (value + term, size + term.abs());
+        }
+        Some((value, size))
+    }
+
+    fn recession(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        let n = self.rows();
+        let gap = |k: usize| if (d[k] - d[n + k]).abs() <= zero { 0.0 } else { d[k] - d[n + k] };
+        let l1 = (0..n).map(|k| gap(k).abs()).sum::<f64>();
+        let value = match self.coupling {
+            Coupling::Hard | Coupling::Soft { .. } => {
+                if l1 > 0.0 {
+                    f64::INFINITY
+                } else {
+                    0.0
+                }
+            }
+            Coupling::Huber { weight, delta } => weight * delta * l1,
+            Coupling::L1 { weight } => weight * l1,
+            Coupling::L2 { weight } => weight * (0..n).map(|k| gap(k).powi(2)).sum::<f64>().sqrt(),
+        };
+        Some((value, value))
+    }
+
     fn offset_mut(&mut self) -> Option<&mut [f64]> {
         Some(&mut self.offset)
     }

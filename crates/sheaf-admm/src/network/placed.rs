@@ -62,6 +62,16 @@ impl Proximal<f64> for Placed {
         self.inner.value(&placed).map(|f| self.cost * f)
     }
 
+    fn lowest(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        // d·x̂ = (d/s)·x, and the sign of an extent does not depend on the factor.
+        self.inner.lowest(d, zero).map(|(value, size)| (value / self.scale, size / self.scale))
+    }
+
+    fn recession(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        let factor = self.cost * self.scale;
+        self.inner.recession(d, zero).map(|(value, size)| (factor * value, factor * size))
+    }
+
     fn param_len(&self) -> usize {
         self.inner.param_len()
     }

@@ -16,7 +16,7 @@ pub(super) struct Scaling {
     pub cost: f64,             // c
 }
 
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 25;
 /// No factor leaves [1/LIMIT, LIMIT].
 const LIMIT: f64 = 1e8;
 
@@ -30,6 +30,7 @@ impl Scaling {
     /// Ruiz's iteration.
     pub(super) fn ruiz(net: &Network) -> Self {
         let mut scaling = Self::none(net);
+        scaling.cost = bounded(1.0 / scaling.slope(net));
         for _ in 0..ROUNDS {
             let mut columns: Vec<Vec<f64>> = scaling.states.iter().map(|s| vec![0.0; s.len()]).collect();
             for ((agent, s), column) in net.agents.iter().zip(&scaling.states).zip(&mut columns) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Objective;
 use super::agents::Agents;
+use super::domain::Extent;
 use super::penalty::Penalty;
 use super::proximal::{ProxGrad, Proximal};
 use crate::error::check_len;
@@ -98,6 +99,30 @@ pub(super) fn value<T: Real>(maps: &Maps<T>, agents: Agents<'_>, x: &[T]) -> Res
         })?;
     }
     Ok(sum)
+}
+
+/// The sum of an extent over all maps; the direction 0 is 0 for every map.
+pub(super) fn extent<T: Real>(
+    maps: &Maps<T>,
+    agents: Agents<'_>,
+    d: &[T],
+    zero: T,
+    of: impl Fn(&dyn Proximal<T>, &[T]) -> Option<(T, T)>,
+) -> Extent<T> {
+    let mut sum = Extent::ZERO;
+    for (i, map) in maps.iter().enumerate() {
+        let d = &d[agents.range(i)];
+        sum = match of(map.as_ref(), d) {
+            Some((value, size)) if value.is_finite() => sum.and(Extent::Finite { value, size }),
+            Some(_) => Extent::Infinite,
+            None if d.iter().all(|d| d.abs() <= zero) => sum,
+            None => sum.and(Extent::Unknown),
+        };
+        if sum == Extent::Infinite {
+            break;
+        }
+    }
+    sum
 }
 
 /// Calls `call` with every map and its own part of the scratch; an error names the agent.

@@ -9,6 +9,7 @@
 //! | [`dim`](Proximal::dim), [`prox`](Proximal::prox) | every solve |
 //! | [`value`](Proximal::value) | the objective in reports |
 //! | [`vjp`](Proximal::vjp) | gradients of v and ρ; of the parameters too with [`param_len`](Proximal::param_len) |
+//! | [`lowest`](Proximal::lowest), [`recession`](Proximal::recession) | certificates that there is no solution |
 //! | [`scratch_len`](Proximal::scratch_len), [`prepare`](Proximal::prepare) | factorisations that all iterations share |
 
 use std::fmt;
@@ -72,6 +73,18 @@ pub trait Proximal<T: Real>: fmt::Debug + Send + Sync {
 
     /// f(x) of a feasible x; `None` if it is not known.
     fn value(&self, _x: &[T]) -> Option<T> {
+        None
+    }
+
+    /// inf d·x over the points where f is finite, with the sum of the sizes of its terms; −∞ if there is no bound, `None`
+    /// if it is not known. Numbers of d up to `zero` count as 0. Proves that a problem is infeasible.
+    fn lowest(&self, _d: &[T], _zero: T) -> Option<(T, T)> {
+        None
+    }
+
+    /// lim f(x + t d)/t for t → ∞, with the sum of the sizes of its terms; +∞ if f curves up along d or ends, `None` if
+    /// it is not known. Proves that a problem is unbounded.
+    fn recession(&self, _d: &[T], _zero: T) -> Option<(T, T)> {
         None
     }
 

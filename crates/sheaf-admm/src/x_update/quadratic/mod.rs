@@ -19,6 +19,7 @@
 //! Memory: d² + k(d + 2k) numbers for k rows.
 
 mod dual;
+mod far;
 mod proximal;
 mod scaled;
 mod vjp;

@@ -93,6 +93,15 @@ impl Proximal<f64> for Quadratic {
         Some(sum)
     }
 
+    /// Known for bounds alone.
+    fn lowest(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        self.lowest_in_box(d, zero)
+    }
+
+    fn recession(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        Some(self.far(d, zero))
+    }
+
     fn as_quadratic(&self) -> Option<&Quadratic> {
         Some(self)
     }
