@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sheaf_admm::Result;
 
 pub use crate::commands::BenchKind;
-use crate::commands::{Bench, Export, Job, Train, eval, import, inspect, trace};
+use crate::commands::{Bench, Export, Job, Train, eval, import, inspect, run, trace};
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 
@@ -49,6 +49,9 @@ pub enum Command {
         #[command(subcommand)]
         task: TaskCommand<false>,
     },
+    /// Solve a problem of your own from a file
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -83,6 +86,36 @@ pub enum Command {
     /// Measure speed and memory on this machine
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sheaf run problem.toml
+  sheaf run problem.json --tol 1e-9 --out solution.json --report
+
+docs/solver.md has the format. A problem that is not solved exits with 0 and says so in its status.";
+
+/// `sheaf run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Agents, edges and matrices; numbers inline, or in .npy, .npz and .mtx files beside it
+    #[arg(value_name = "PROBLEM.toml|.json")]
+    pub problem: PathBuf,
+    /// Write the solution as JSON: x of every agent, prices of every edge, residuals
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Show x of every agent, the prices of every edge and how the residuals fell
+    #[arg(long)]
+    pub report: bool,
+    /// Absolute and relative tolerance, instead of the file's
+    #[arg(long)]
+    pub tol: Option<f64>,
+    /// The most iterations, instead of the file's
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub iterations: Option<usize>,
+    /// The most seconds, instead of the file's
+    #[arg(long, value_name = "S")]
+    pub time_limit: Option<f64>,
 }
 
 const DATA_EXAMPLES: &str = "\
@@ -313,6 +346,7 @@ impl Cli {
         Ok(Some(match self.command {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
+            Some(Command::Run(args)) => run(args)?,
             Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,

@@ -6,12 +6,14 @@
 //! | [`commands`] | what each command does, independent of the task |
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
+//! | [`problem`] | files with problems of one's own |
 //! | [`draw`] | pictures |
 
 pub mod args;
 pub mod commands;
 pub mod draw;
 pub mod errors;
+pub mod problem;
 pub mod progress;
 pub mod report;
 pub mod tasks;

@@ -8,7 +8,7 @@ use super::solver::Solver;
 use crate::admm::{Adjoint, Gradients, Mode, Options, Seeds, Start, Workspace};
 use crate::error::check_len;
 use crate::sheaf::MapsGrad;
-use crate::x_update::{ObjectiveGrad, Proximal, QuadraticGrad};
+use crate::x_update::{ObjectiveGrad, QuadraticGrad};
 use crate::{Error, ErrorKind, Result};
 
 /// The gradient of the objective of an agent.

@@ -18,6 +18,8 @@
 mod compile;
 mod edge;
 mod edge_term;
+#[cfg(feature = "serde")]
+pub mod file;
 mod gradient;
 mod placed;
 mod progress;

@@ -1,6 +1,5 @@
 //! What a solve shows while it runs, in the units of the problem as it was given.
 
-use super::scale::Scaling;
 use crate::admm::{Iteration, Observer};
 use crate::x_update::Penalty;
 
@@ -62,12 +61,5 @@ impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
             self.history.push(record);
         }
         (self.callback)(&Progress { iteration: self.first + view.k, record, scaled_x: view.x })
-    }
-}
-
-impl Scaling {
-    /// Whether nothing is scaled.
-    pub(super) fn is_none(&self) -> bool {
-        self.cost == 1.0 && self.edges.iter().chain(self.states.iter().flatten()).all(|s| *s == 1.0)
     }
 }

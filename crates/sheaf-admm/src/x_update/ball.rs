@@ -92,6 +92,10 @@ impl<T: Real> Proximal<T> for Ball<T> {
         self.centre.len()
     }
 
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn prox(&self, _rho: T, v: &[T], x: &mut [T], scratch: &mut [T]) -> Result<()> {
         let (r, length) = (self.radius, self.length(v));
         if length <= r {

@@ -46,6 +46,10 @@ impl<T: Real> Proximal<T> for Huber<T> {
         check_finite("huber: centre", &self.centre)
     }
 
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn prox(&self, rho: T, v: &[T], x: &mut [T], _scratch: &mut [T]) -> Result<()> {
         for ((x, &v), &c) in x.iter_mut().zip(v).zip(&self.centre) {
             *x = c + shrink(self.weight, self.delta, rho, v - c);

@@ -124,6 +124,10 @@ impl<T: Real> Proximal<T> for Logistic<T> {
         self.dim.saturating_mul(self.dim.saturating_add(3))
     }
 
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn prox(&self, rho: T, v: &[T], x: &mut [T], scratch: &mut [T]) -> Result<()> {
         let d = self.dim;
         let (h, rest) = scratch.split_at_mut(d * d);

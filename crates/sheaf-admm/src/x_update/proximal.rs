@@ -99,6 +99,12 @@ pub trait Proximal<T: Real>: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The map itself, if it can be written to a file.
+    #[doc(hidden)]
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+
     /// The offset, if this is an edge of a network as an agent.
     #[doc(hidden)]
     fn offset_mut(&mut self) -> Option<&mut [f64]> {

@@ -49,6 +49,10 @@ impl<T: Real> Proximal<T> for SecondOrderCone {
         }
     }
 
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn prox(&self, _rho: T, v: &[T], x: &mut [T], _scratch: &mut [T]) -> Result<()> {
         let Some((&a, w)) = v.split_first() else { return Ok(()) };
         let size = length(w);

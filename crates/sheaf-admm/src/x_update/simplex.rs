@@ -49,6 +49,10 @@ impl<T: Real> Proximal<T> for Simplex<T> {
         self.dim
     }
 
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn prox(&self, _rho: T, v: &[T], x: &mut [T], scratch: &mut [T]) -> Result<()> {
         scratch.copy_from_slice(v);
         let theta = threshold(scratch, self.total);
