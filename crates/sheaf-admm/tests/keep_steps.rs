@@ -56,6 +56,8 @@ fn gradients(
             rho: &mut d_rho,
             gamma: &mut gamma,
             eta: &mut eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_h,
         },
         ws,

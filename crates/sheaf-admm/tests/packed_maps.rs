@@ -107,6 +107,8 @@ fn reverse(
         rho: &mut d_rho,
         gamma: &mut d_gamma,
         eta: &mut d_eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: &mut [],
     };
     let seeds = Seeds { d_x: seed, d_z: Some(seed), d_u: None };
@@ -355,6 +357,8 @@ fn maps_gradient(case: &Case, mode: Mode, adjoint: Adjoint<f64>) -> Vec<f64> {
         rho: &mut [0.0],
         gamma: &mut 0.0,
         eta: &mut 0.0,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: &mut [],
     };
     problem.reverse(adjoint, &Seeds { d_x: start, d_z: None, d_u: None }, &mut grads, &mut ws).unwrap();

@@ -5,7 +5,7 @@
 //!
 //! | claim | direction | proof |
 //! | --- | --- | --- |
-//! | infeasible, hard agreement | d = Fᵀμ closest to ρ(x̃ − z) | d·x > 0 for every x in the domain of f, while d·z = 0 where F z = 0 |
+//! | infeasible, hard edges | d = Fᵀμ closest to ρ(x̃ − z) | d·x > μ·b for every x in the domain of f, while d·z = μ·b where F z = b |
 //! | unbounded | d = z − z_prev | F d = 0, and f falls linearly along d without ever curving up |
 //!
 //! Directions are differences of iterates: the tight tolerance treats their rounding errors as 0, the loose one is
@@ -54,8 +54,8 @@ impl<T: Real> Problem<'_, T> {
         tape: &Tape<T>,
         scratch: &mut [T],
     ) -> Result<Option<Status>> {
-        let (hard, _) = self.z_update.agreement();
-        if hard == Agreement::Hard && self.separates(proof, k, rho, tape, scratch)? {
+        let hard = self.z_update.agreement().0 == Agreement::Hard || self.op.has_hard_edges();
+        if hard && self.separates(proof, k, rho, tape, scratch)? {
             return Ok(Some(match proof {
                 Proof::Tight => Status::PrimalInfeasible,
                 Proof::Loose => Status::SuspectedInfeasible,
@@ -70,7 +70,7 @@ impl<T: Real> Problem<'_, T> {
         Ok(None)
     }
 
-    /// Whether a hyperplane lies between the domain of the objectives and ker F.
+    /// Whether a hyperplane lies between the domain of the objectives and the solutions of F z = b.
     fn separates(
         &self,
         proof: Proof,
@@ -106,8 +106,11 @@ impl<T: Real> Problem<'_, T> {
         }
         // From here on d is Fᵀμ itself, not the difference of iterates.
         d.iter_mut().zip(work.rest.iter()).for_each(|(d, &rest)| *d -= rest);
+        let b = self.op.raw().offsets().unwrap_or(&[]).iter().zip(work.lambda.iter());
+        let (reached, terms) =
+            b.fold((T::ZERO, T::ZERO), |(sum, size), (&b, &mu)| (sum + b * mu, size + (b * mu).abs()));
         Ok(match self.objective.lowest(offsets, d, zero, domain)? {
-            Extent::Finite { value, size } => value > zero * size && value > T::ZERO,
+            Extent::Finite { value, size } => value - reached > zero * (size + terms) && value > reached,
             Extent::Unknown => proof == Proof::Loose,
             Extent::Infinite => false,
         })

@@ -21,6 +21,7 @@
 mod adapt;
 mod certify;
 mod options;
+mod prices;
 mod report;
 mod residuals;
 mod reverse;

@@ -6,18 +6,19 @@ use super::{Balancing, Problem, Tolerances, Workspace};
 use crate::error::{check_finite, check_positive};
 use crate::{Error, ErrorKind, Real, Result};
 
-/// Where a solve starts; the duals start at 0 unless they are given.
+/// Where a solve starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start<'a, T> {
-    /// z = 0.
+    /// z = 0, u = 0.
     Zeros,
-    /// z = h, an encoder's first guess.
+    /// z = h, an encoder's first guess; u = 0.
     At(&'a [T]), // [samples, states]
-    /// z and u of an earlier solve with this penalty.
+    /// z and the scaled duals u of an earlier solve, for the penalty ρ of this problem: where the earlier solve ended with
+    /// another penalty ρ', u' must be multiplied by ρ'/ρ, or ρ' be given.
     Warm {
-        /// z.
+        /// The agreed state.
         z: &'a [T], // [samples, states]
-        /// u, scaled by the penalty of this solve.
+        /// The scaled duals.
         u: &'a [T], // [samples, states]
     },
 }
@@ -113,13 +114,15 @@ impl<T: Real> Problem<'_, T> {
         options: &Options<T>,
         ws: &Workspace<T>,
     ) -> Result<()> {
-        if let Start::At(z) | Start::Warm { z, .. } = start {
-            self.op.check_state("start", z)?;
-            check_finite("start", z)?;
+        if let Start::At(h) = start {
+            self.op.check_state("start", h)?;
+            check_finite("start", h)?;
         }
-        if let Start::Warm { u, .. } = start {
-            self.op.check_state("start of the duals", u)?;
-            check_finite("start of the duals", u)?;
+        if let Start::Warm { z, u } = start {
+            for (place, v) in [("start of z", z), ("start of u", u)] {
+                self.op.check_state(place, v)?;
+                check_finite(place, v)?;
+            }
         }
         if let Some(t) = options.tolerances {
             for (place, value) in [("absolute tolerance", t.absolute), ("relative tolerance", t.relative)] {

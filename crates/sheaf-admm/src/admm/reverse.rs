@@ -54,6 +54,10 @@ pub struct Gradients<'g, 'm, T> {
     pub gamma: &'g mut T,
     /// Gradient of the step size of descent.
     pub eta: &'g mut T,
+    /// Gradient of the offsets of edges; empty if not needed.
+    pub offsets: &'g mut [T], // [samples, edge_len] or []
+    /// Gradient of the weights of edges; empty if not needed.
+    pub edge_weights: &'g mut [T], // [edges] or []
     /// Gradient of the start h; empty if not needed.
     pub start: &'g mut [T], // [samples, states] or []
 }
@@ -91,7 +95,8 @@ impl<T: Real> Problem<'_, T> {
         reversed.and(added)
     }
 
-    /// A product that is carried on, not computed, keeps every perturbation: the series would never converge.
+    /// The published hard start keeps the part of z_prev in ker F, and with it every perturbation: the series would never
+    /// converge.
     fn check_implicit(&self, tape: &Tape<T>) -> Result<()> {
         let needed = 1 + usize::from(tape.x_only);
         if tape.recorded() < needed {
@@ -99,13 +104,13 @@ impl<T: Real> Problem<'_, T> {
             return Err(Error::new(ErrorKind::Unsupported, "implicit adjoint", expected, tape.recorded()));
         }
         match self.z_update {
-            ZUpdate::Cg(cg) if cg.carry_len(&self.op) > 0 => Err(Error::new(
+            ZUpdate::Cg(cg) if self.z_update.residual_is_costly(&self.op) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "implicit adjoint",
-                "a consensus solver that carries nothing on",
-                "conjugate gradients with CgStart::Carried",
+                "a consensus step whose fixed point is the solution",
+                format_args!("hard conjugate gradients with CgStart::{:?}", cg.start),
             )
-            .hint("solve with CgStart::Published or CgStart::Zero")),
+            .hint("solve with ZUpdate::Exact or Cg::to_tolerance, or use Adjoint::Unrolled")),
             _ => Ok(()),
         }
     }

@@ -79,8 +79,14 @@ impl<T: Real> Problem<'_, T> {
             reverse_dual(tape.x(k), tape.z(k), tape.u(k), self.relax, w, d_u, d_w, d_z);
             // z' = consensus(w, z)
             let d_rho = &mut back.d_rho[..rho.grad_len(agents)];
-            let mut consensus =
-                ConsensusGrad { maps: grads.maps, rho: d_rho, gamma: grads.gamma, eta: grads.eta };
+            let mut consensus = ConsensusGrad {
+                maps: grads.maps,
+                rho: d_rho,
+                gamma: grads.gamma,
+                eta: grads.eta,
+                offsets: grads.offsets,
+                edge_weights: grads.edge_weights,
+            };
             let (z, carry_row, kept) = tape.before(k, kept);
             self.z_update.vjp_kept(
                 &self.op,

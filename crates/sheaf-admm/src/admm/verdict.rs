@@ -112,7 +112,7 @@ impl<T: Real> Problem<'_, T> {
         if !residuals.settled() {
             return self.look_for_certificate(k, ws);
         }
-        if self.z_update.residual_is_costly() {
+        if self.z_update.residual_is_costly(&self.op.sample(b)) {
             if k < ws.watch[b].check {
                 return Ok(None);
             }

@@ -1,7 +1,8 @@
 //! The coboundary F, its adjoint and the sheaf Laplacian L = FᵀF.
 //!
 //! With P the block-diagonal of all stacks (project) and D the signed incidence of row blocks (difference along
-//! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P.
+//! edges): F = D P, Fᵀ = Pᵀ Dᵀ, L = Pᵀ DᵀD P. Edges may have offsets b, so that F z = b is wanted, and weights ω, so that
+//! L = FᵀΩF.
 
 use std::ops::Range;
 
@@ -9,13 +10,17 @@ use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, MapsGrad, Sheaf};
 use crate::Real;
-use sheaf_kernels::vector::{dot, scale_shift};
+use sheaf_kernels::vector::{axpy, dot, scale_shift};
 
 /// The products of a sheaf with maps that fit it, on vectors of lengths checked by the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Products<'a, T> {
     pub(super) sheaf: &'a Sheaf,
     pub(super) maps: Maps<'a, T>,
+    /// b, if edges have offsets.
+    pub(super) offsets: Option<&'a [T]>, // [edge_len]
+    /// ω, if edges have weights; +∞ marks a hard edge.
+    pub(super) weights: Option<&'a [T]>, // [edges]
 }
 
 impl<'a, T: Real> Products<'a, T> {
@@ -31,17 +36,58 @@ impl<'a, T: Real> Products<'a, T> {
         self.maps.lift(self.sheaf, s, g);
     }
 
-    /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
+    /// s = DᵀΩD y: the signed sum of the weighted residuals at each slot. Symmetric.
     pub(crate) fn exchange(&self, y: &[T], s: &mut [T]) {
         if y.is_empty() {
             return;
         }
-        match self.sheaf.partners() {
-            Some((rows, partners)) => {
+        match (self.sheaf.partners(), self.weights) {
+            (Some((rows, partners)), None) => {
                 T::exchange_partners(rows, partners, 0..self.sheaf.agents(), 0, y, s);
             }
-            None => exchange(self.sheaf, y, s),
+            (_, weights) => exchange(self.sheaf, weights, None, y, s),
         }
+    }
+
+    /// b.
+    pub(crate) fn offsets(&self) -> Option<&'a [T]> {
+        self.offsets
+    }
+
+    /// ω.
+    pub(crate) fn weights(&self) -> Option<&'a [T]> {
+        self.weights
+    }
+
+    /// Whether edges have neither offsets nor weights, as the fast kernels assume.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.offsets.is_none() && self.weights.is_none()
+    }
+
+    /// r ← Ω r.
+    pub(crate) fn weigh(&self, r: &mut [T]) {
+        let Some(weights) = self.weights else { return };
+        for (edge, &weight) in self.sheaf.edges().iter().zip(weights) {
+            let own = edge.start as usize..(edge.start + edge.dim) as usize;
+            r[own].iter_mut().for_each(|r| *r *= weight);
+        }
+    }
+
+    /// r −= b.
+    pub(crate) fn subtract_offsets(&self, r: &mut [T]) {
+        if let Some(b) = self.offsets {
+            axpy(r, -T::ONE, b);
+        }
+    }
+
+    /// g = FᵀΩ(F z − b); leaves DᵀΩ(F z − b) in `s`, `y` is scratch.
+    pub(crate) fn affine_laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
+        if self.is_plain() {
+            return self.laplacian(z, g, y, s);
+        }
+        self.project(z, y);
+        exchange(self.sheaf, self.weights, self.offsets, y, s);
+        self.lift(s, g);
     }
 
     /// r = D y: the residual of every edge, `[edge_len]`.
@@ -70,6 +116,12 @@ impl<'a, T: Real> Products<'a, T> {
         }
     }
 
+    /// r = F z − b; `rows` is scratch of `row_len`.
+    pub(crate) fn residual(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
+        self.coboundary(z, r, rows);
+        self.subtract_offsets(r);
+    }
+
     /// r = F z; `rows` is scratch of `row_len`.
     pub(crate) fn coboundary(&self, z: &[T], r: &mut [T], rows: &mut [T]) {
         self.project(z, rows);
@@ -82,14 +134,16 @@ impl<'a, T: Real> Products<'a, T> {
         self.lift(rows, g);
     }
 
-    /// g = L z. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
+    /// g = L z, L = FᵀΩF. Leaves the exchanged residuals of z in `s` (the adjoint of the maps needs them); `y` is scratch.
     #[inline]
     pub(crate) fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
         if let Some(grid) = self.banded() {
             return grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {});
         }
         self.project(z, y);
-        if let (Maps::Packed(low), Some((_, partners))) = (&self.maps, self.sheaf.partners()) {
+        if let (Maps::Packed(low), Some((_, partners)), None) =
+            (&self.maps, self.sheaf.partners(), self.weights)
+        {
             return low.exchange_lift(self.sheaf, partners.rows(), y, s, g);
         }
         self.exchange(y, s);
@@ -123,14 +177,16 @@ impl<'a, T: Real> Products<'a, T> {
 
     /// The sheaf as bands, if a table gives its maps and every slot has one partner.
     fn banded(&self) -> Option<Bands<'a, T>> {
-        let Maps::Table { stacks, index, order, tiles } = self.maps else { return None };
+        let (Maps::Table { stacks, index, order, tiles }, None) = (self.maps, self.weights) else {
+            return None;
+        };
         let (slots, partners) = self.sheaf.partners()?;
         Some(Bands { table: table(self.sheaf, index, order), slots, partners, stacks, tiles })
     }
 
-    /// ½‖F z‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
+    /// ½‖F z − b‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
     pub(crate) fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
-        self.coboundary(z, r, rows);
+        self.residual(z, r, rows);
         dot(r, r) * T::from_f64(0.5)
     }
 
@@ -141,13 +197,19 @@ impl<'a, T: Real> Products<'a, T> {
     }
 }
 
-fn exchange<T: Real>(sheaf: &Sheaf, y: &[T], s: &mut [T]) {
+fn exchange<T: Real>(sheaf: &Sheaf, weights: Option<&[T]>, offsets: Option<&[T]>, y: &[T], s: &mut [T]) {
     s.fill(T::ZERO);
-    for e in sheaf.edges() {
+    for (i, e) in sheaf.edges().iter().enumerate() {
         let n = e.dim as usize;
         let (u, v) = (e.row_u as usize, e.row_v as usize);
         for k in 0..n {
-            let r = y[u + k] - y[v + k];
+            let mut r = y[u + k] - y[v + k];
+            if let Some(b) = offsets {
+                r -= b[e.start as usize + k];
+            }
+            if let Some(weights) = weights {
+                r *= weights[i];
+            }
             s[u + k] += r;
             s[v + k] -= r;
         }

@@ -6,11 +6,14 @@
 //! | exchange | s = DᵀD y | rows → rows |
 //! | difference, spread | r = D y, s = Dᵀ r | rows ↔ edges |
 //! | coboundary, coboundary_t | r = F z, g = Fᵀ r | states ↔ edges |
-//! | laplacian | g = L z = FᵀF z | states → states |
+//! | laplacian | g = L z = FᵀΩF z | states → states |
+//!
+//! Offsets b and weights ω of the edges ([`SheafOp::with_offsets`], [`SheafOp::with_edge_weights`]) belong to the problem:
+//! consensus is F z = b, or γ/2 Σ ω_e‖(F z − b)_e‖² is paid. Only the exchange, the Laplacian and the energy see them.
 
 use super::coboundary::Products;
 use super::{Maps, MapsGrad, Sheaf};
-use crate::error::check_len;
+use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 
 /// A sheaf together with the restriction maps of one sample, or of a batch of samples on the same sheaf. Vectors of a
@@ -19,6 +22,9 @@ use crate::{Error, ErrorKind, Real, Result};
 pub struct SheafOp<'a, T> {
     products: Products<'a, T>,
     samples: usize,
+    offsets: Option<&'a [T]>, // [samples, edge_len]
+    /// Whether a weight is infinite.
+    mixed: bool,
 }
 
 impl<'a, T: Real> SheafOp<'a, T> {
@@ -34,7 +40,51 @@ impl<'a, T: Real> SheafOp<'a, T> {
             return Err(Error::new(ErrorKind::OutOfRange, "samples", format_args!("1 to {most}"), samples));
         }
         maps.validate(sheaf, samples)?;
-        Ok(Self { products: Products { sheaf, maps }, samples })
+        let products = Products { sheaf, maps, offsets: None, weights: None };
+        Ok(Self { products, samples, offsets: None, mixed: false })
+    }
+
+    /// Offsets b of the edges: neighbours agree when F z = b, edge by edge F_u z_u − F_v z_v = b_e.
+    pub fn with_offsets(mut self, offsets: &'a [T]) -> Result<Self> {
+        self.check_edges("offsets of edges", offsets)?;
+        check_finite("offsets of edges", offsets)?;
+        self.offsets = Some(offsets);
+        self.products.offsets = Some(&offsets[..self.sheaf().edge_len()]);
+        Ok(self)
+    }
+
+    /// Weights ω of the edges, the same for every sample: disagreement costs γ/2 Σ ω_e‖(F z − b)_e‖². An edge of weight
+    /// +∞ is hard, so that some edges can be hard and others soft. Needs soft agreement.
+    pub fn with_edge_weights(mut self, weights: &'a [T]) -> Result<Self> {
+        check_len("weights of edges", self.sheaf().edge_count(), weights.len())?;
+        if let Some(e) = weights.iter().position(|&w| !(w > T::ZERO)) {
+            let place = format!("weight of edge {e}");
+            return Err(Error::new(
+                ErrorKind::NotPositive,
+                place,
+                "a number above 0, or +inf for a hard edge",
+                weights[e],
+            )
+            .hint("leave out an edge that does not couple anything"));
+        }
+        self.mixed = weights.iter().any(|&w| w == T::INFINITY);
+        self.products.weights = Some(weights);
+        Ok(self)
+    }
+
+    /// b of all samples, if edges have offsets.
+    pub fn offsets(&self) -> Option<&'a [T]> {
+        self.offsets
+    }
+
+    /// ω, if edges have weights.
+    pub fn edge_weights(&self) -> Option<&'a [T]> {
+        self.products.weights
+    }
+
+    /// Whether some edges are hard by their weight.
+    pub fn has_hard_edges(&self) -> bool {
+        self.mixed
     }
 
     /// How many samples the batch has.
@@ -51,8 +101,10 @@ impl<'a, T: Real> SheafOp<'a, T> {
         if self.samples == 1 {
             return *self;
         }
-        let Products { sheaf, maps } = self.products;
-        Self { products: Products { sheaf, maps: maps.sample(sheaf, b) }, samples: 1 }
+        let Products { sheaf, maps, weights, .. } = self.products;
+        let offsets = self.offsets.map(|all| part(all, sheaf.edge_len(), b));
+        let products = Products { sheaf, maps: maps.sample(sheaf, b), offsets, weights };
+        Self { products, samples: 1, offsets, mixed: self.mixed }
     }
 
     /// Length of a state vector of the whole batch.
@@ -140,7 +192,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         Ok(())
     }
 
-    /// s = DᵀD y: the signed sum of the residuals at each slot. Symmetric.
+    /// s = DᵀΩD y: the signed sum of the weighted residuals at each slot. Symmetric.
     pub fn exchange(&self, y: &[T], s: &mut [T]) -> Result<()> {
         self.check_rows("exchange: y", y)?;
         self.check_rows("exchange: s", s)?;
@@ -195,7 +247,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         Ok(())
     }
 
-    /// ½‖F z‖²; `r` is scratch of `edge_len`, `rows` of `row_len`.
+    /// ½‖F z − b‖²; `r` is scratch of `edge_len`, `rows` of `row_len`.
     pub fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> Result<T> {
         self.check_state("energy: z", z)?;
         self.check_edges("energy: scratch of edges", r)?;

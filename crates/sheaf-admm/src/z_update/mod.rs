@@ -29,6 +29,7 @@ mod multipliers;
 mod potential;
 mod report;
 mod residual;
+mod solution;
 mod stop;
 mod weights;
 
@@ -54,6 +55,7 @@ use crate::{Real, Result};
 use checks::{check_grad, check_scratch};
 use cut::Cut;
 use gram::room;
+use solution::{Accuracy, solution_vjp};
 
 /// How strictly neighbours must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +80,10 @@ pub struct ConsensusGrad<'g, 'm, T> {
     pub gamma: &'g mut T,
     /// Gradient of the step size η.
     pub eta: &'g mut T,
+    /// Gradient of the offsets of edges; empty if not needed.
+    pub offsets: &'g mut [T], // [samples, edge_len] or []
+    /// Gradient of the weights of edges; empty if not needed.
+    pub edge_weights: &'g mut [T], // [edges] or []
 }
 
 /// A consensus solver.
@@ -328,14 +334,23 @@ impl<T: Real> ZUpdate<T> {
             check_len("what a z-update keeps", self.kept_len(op), kept.len())?;
         }
         match self {
-            Self::Gram(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
+            Self::Gram(s) if !s.differentiates_solution() => {
+                return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch);
+            }
             Self::Orthonormal(s) => return s.vjp(op, rho, w, kept, d_z, d_w, grad, scratch),
             _ => {}
         }
         let cut = Cut::new(self, op, carry.len(), kept.len());
         for b in (0..op.samples()).filter(|&b| running.get(b).copied().unwrap_or(true)) {
             let maps = &mut grad.maps.sample(op.sheaf(), op.maps(), b);
-            let grad = &mut ConsensusGrad { maps, rho: grad.rho, gamma: grad.gamma, eta: grad.eta };
+            let grad = &mut ConsensusGrad {
+                maps,
+                rho: grad.rho,
+                gamma: grad.gamma,
+                eta: grad.eta,
+                offsets: cut.offsets(b, grad.offsets),
+                edge_weights: grad.edge_weights,
+            };
             let (op, states) = (&op.sample(b), cut.states(b));
             let (w, z_prev, d_z) = (&w[states.clone()], &z_prev[states.clone()], &d_z[states.clone()]);
             let (d_w, d_z_prev) = (&mut d_w[states.clone()], &mut d_z_prev[states]);
@@ -354,7 +369,11 @@ impl<T: Real> ZUpdate<T> {
                     s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
                 }
                 Self::Potential(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
-                Self::Gram(_) | Self::Orthonormal(_) => Ok(()),
+                Self::Gram(s) => {
+                    let (system, accuracy) = ((s.agreement, s.tikhonov), Accuracy::like(&s.stop));
+                    solution_vjp(op, rho, system, accuracy, w, d_z, d_w, grad, scratch)
+                }
+                Self::Orthonormal(_) => Ok(()),
             }?;
         }
         Ok(())

@@ -37,7 +37,17 @@ impl<'s, T: Real> LeastSquares<'s, T> {
 /// The most steps of a search: without rounding, the rank of F is enough.
 const MOST_STEPS: usize = 20_000;
 
-/// Finds λ until ‖d − Fᵀλ‖ ≤ `goal` or no λ comes closer; returns that norm.
+/// Sets the multipliers of soft edges to 0: theirs are known.
+fn only_hard<T: Real>(op: &SheafOp<'_, T>, r: &mut [T]) {
+    let Some(weights) = op.edge_weights() else { return };
+    for (edge, &weight) in op.sheaf().edges().iter().zip(weights) {
+        if weight != T::INFINITY {
+            r[edge.start as usize..(edge.start + edge.dim) as usize].fill(T::ZERO);
+        }
+    }
+}
+
+/// Finds λ, of hard edges if some edges are soft, until ‖d − Fᵀλ‖ ≤ `goal` or no λ comes closer; returns that norm.
 pub(crate) fn least_squares<T: Real>(
     op: &SheafOp<'_, T>,
     d: &[T], // [states]
@@ -48,6 +58,7 @@ pub(crate) fn least_squares<T: Real>(
     lambda.fill(T::ZERO);
     rest.copy_from_slice(d);
     op.raw().coboundary(rest, r, rows);
+    only_hard(op, r);
     p.copy_from_slice(r);
     let mut c = dot(r, r);
     // At rounding level F s no longer tells the range of Fᵀ from its complement.
@@ -65,6 +76,7 @@ pub(crate) fn least_squares<T: Real>(
         axpy(lambda, a, p);
         axpy(rest, -a, q);
         op.raw().coboundary(rest, r, rows);
+        only_hard(op, r);
         let next = dot(r, r);
         xpby(p, r, next / c);
         c = next;

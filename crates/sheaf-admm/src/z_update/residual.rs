@@ -4,9 +4,10 @@
 //!
 //! | agreement | at the solution | measured |
 //! | --- | --- | --- |
-//! | hard | F z = 0 and d = Fᵀλ for some λ | ‖F z‖; ‖d − Fᵀλ‖ only for starts that can leave the range of Fᵀ |
-//! | soft | γ Fᵀ F z = d | ‖γ Fᵀ F z − d‖ |
-//! | potential | γ Fᵀ U'(F z) = d | ‖γ Fᵀ U'(F z) − d‖ |
+//! | hard | F z = b and d = Fᵀλ for some λ | ‖F z − b‖; ‖d − Fᵀλ‖ only for starts that can leave the range of Fᵀ |
+//! | soft | γ FᵀΩ(F z − b) = d | ‖γ FᵀΩ(F z − b) − d‖ |
+//! | potential | γ FᵀΩ U'(F z − b) = d | ‖γ FᵀΩ U'(F z − b) − d‖ |
+//! | mixed | both, λ on the hard edges | both |
 //!
 //! Every other hard solver makes z = w − R⁻¹ Fᵀ λ by construction.
 
@@ -57,8 +58,8 @@ impl<T: Real> ZUpdate<T> {
     }
 
     /// Whether [`residual`](Self::residual) costs more than a few products.
-    pub(crate) fn residual_is_costly(&self) -> bool {
-        self.leaves_range() && self.agreement().0 == Agreement::Hard
+    pub(crate) fn residual_is_costly(&self, op: &SheafOp<'_, T>) -> bool {
+        op.has_hard_edges() || self.leaves_range() && self.agreement().0 == Agreement::Hard
     }
 
     /// Length of the scratch of [`residual`](Self::residual).
@@ -87,33 +88,92 @@ impl<T: Real> ZUpdate<T> {
                 d[k] = rho.of(i) * u[k];
             }
         }
-        op.raw().coboundary(z, r, rows);
-        let (agreement, potential) = self.agreement();
-        if let Agreement::Soft { gamma } = agreement {
-            r.iter_mut().for_each(|r| *r = gamma * potential.slope(*r));
-            op.raw().coboundary_t(r, g, rows);
-            let slopes = g.iter().zip(d.iter()).map(|(&g, &d)| [g - d, g, d]);
-            let [value, g, d] = norms(slopes);
+        op.raw().residual(z, r, rows);
+        let (agreement, _) = self.agreement();
+        let hard = |e: usize| is_hard(op, agreement, e);
+        let any_hard = agreement == Agreement::Hard || op.has_hard_edges();
+        let edges = any_hard.then(|| {
+            let values = sheaf.edges().iter().enumerate().filter(|&(e, _)| hard(e)).flat_map(|(_, edge)| {
+                let (u, v, start) = (edge.row_u as usize, edge.row_v as usize, edge.start as usize);
+                (0..edge.dim as usize).map({
+                    let (r, rows) = (&*r, &*rows);
+                    move |k| [r[start + k], rows[u + k], rows[v + k]]
+                })
+            });
+            let count = values.clone().count();
+            let [value, u, v] = norms(values);
+            let b = norm(op.raw().offsets().unwrap_or(&[]).iter().copied());
+            Measured { value, size: u.max(v).max(b), count }
+        });
+        self.pull(op, r);
+        op.raw().coboundary_t(r, g, rows);
+        if !any_hard {
+            let [value, g, d] = norms(g.iter().zip(d.iter()).map(|(&g, &d)| [g - d, g, d]));
             let stationarity = Some(Measured { value, size: g.max(d), count: z.len() });
-            return ConsensusResidual { edges: None, stationarity };
+            return ConsensusResidual { edges, stationarity };
         }
-        let edges = Some(Measured { value: norm(r.iter().copied()), size: sides(op, rows), count: r.len() });
-        let stationarity = self.leaves_range().then(|| {
+        let stationarity = (self.leaves_range() || op.has_hard_edges()).then(|| {
             let size = norm(d.iter().copied());
+            d.iter_mut().zip(g.iter()).for_each(|(d, &g)| *d -= g);
             let mut work = LeastSquares::carve(op, rows, g, &mut scratch);
             let value = least_squares(op, d, goal(size), &mut work);
             Measured { value, size, count: z.len() }
         });
         ConsensusResidual { edges, stationarity }
     }
+
+    /// Replaces the residuals of the edges by their multipliers as far as these follow from them: γω U'(r) on soft edges,
+    /// 0 on hard ones.
+    fn pull(&self, op: &SheafOp<'_, T>, r: &mut [T]) {
+        let (agreement, potential) = self.agreement();
+        let Agreement::Soft { gamma } = agreement else { return r.fill(T::ZERO) };
+        for (e, edge) in op.sheaf().edges().iter().enumerate() {
+            let weight = op.edge_weights().map_or(T::ONE, |weights| weights[e]);
+            let own = &mut r[edge.start as usize..(edge.start + edge.dim) as usize];
+            if weight == T::INFINITY {
+                own.fill(T::ZERO);
+            } else {
+                own.iter_mut().for_each(|r| *r = gamma * weight * potential.slope(*r));
+            }
+        }
+    }
+
+    /// The multipliers of the edges of one sample (the prices of b), `[edge_len]`: γω(F z − b) on soft edges, and on hard
+    /// ones the λ for which Fᵀλ is closest to what remains of ρu. Returns the norm of the rest that no λ explains. Where
+    /// rows of F depend on each other λ is not unique; this one has the smallest norm.
+    pub(crate) fn multipliers(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        z: &[T], // [states]
+        u: &[T], // [states]
+        lambda: &mut [T],
+        scratch: &mut [T],
+    ) -> T {
+        let sheaf = op.sheaf();
+        let mut scratch = Scratch::new(scratch);
+        let rows = scratch.take(sheaf.row_len());
+        let (g, d) = (scratch.take(sheaf.state_len()), scratch.take(sheaf.state_len()));
+        op.raw().residual(z, lambda, rows);
+        self.pull(op, lambda);
+        op.raw().coboundary_t(lambda, g, rows);
+        for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
+            for k in range[0]..range[1] {
+                d[k] = rho.of(i) * u[k] - g[k];
+            }
+        }
+        if self.agreement().0 != Agreement::Hard && !op.has_hard_edges() {
+            return norm(d.iter().copied());
+        }
+        let goal = T::EPSILON * norm(d.iter().copied());
+        let mut work = LeastSquares::carve(op, rows, g, &mut scratch);
+        let rest = least_squares(op, d, goal, &mut work);
+        lambda.iter_mut().zip(work.lambda.iter()).for_each(|(to, &l)| *to += l);
+        rest
+    }
 }
 
-/// The larger norm of the two sides of F_u z_u = F_v z_v, over all edges; `rows` holds the projections.
-fn sides<T: Real>(op: &SheafOp<'_, T>, rows: &[T]) -> T {
-    let pairs = op.sheaf().edges().iter().flat_map(|e| {
-        let (u, v) = (e.row_u as usize, e.row_v as usize);
-        (0..e.dim as usize).map(move |k| [rows[u + k], rows[v + k]])
-    });
-    let [u, v] = norms(pairs);
-    u.max(v)
+/// Whether an edge is hard.
+fn is_hard<T: Real>(op: &SheafOp<'_, T>, agreement: Agreement<T>, edge: usize) -> bool {
+    agreement == Agreement::Hard || op.edge_weights().is_some_and(|weights| weights[edge] == T::INFINITY)
 }

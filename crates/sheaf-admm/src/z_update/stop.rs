@@ -5,16 +5,17 @@ use crate::{Error, ErrorKind, Real, Result};
 /// When an inner solve stops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop<T> {
-    /// After exactly this many steps.
+    /// After exactly this many steps, as published; the adjoint runs back through them.
     Steps(usize),
-    /// When the residual has fallen to max(absolute, relative · its reference), or after `max_steps`. The adjoint runs
-    /// through the steps that ran; their number is held constant.
+    /// When the residual has fallen to max(absolute, relative · its reference), or after `max_steps`. The adjoint is that
+    /// of the solution, from one more solve with the same operator; the published hard start of
+    /// [`CgStart`](super::CgStart), which moves the solution, is differentiated step by step.
     Tolerance {
         /// Absolute part.
         absolute: T,
         /// Relative part; each solver documents its reference.
         relative: T,
-        /// Upper limit of steps; memory for the adjoint grows with it.
+        /// Upper limit of steps.
         max_steps: usize,
     },
 }

@@ -238,6 +238,8 @@ impl Numbers {
                     rho: &mut d_rho,
                     gamma: &mut d_gamma,
                     eta: &mut d_eta,
+                    offsets: &mut [],
+                    edge_weights: &mut [],
                     start: &mut d_h,
                 },
                 &mut ws,

@@ -58,6 +58,8 @@ fn reverse(
         rho: &mut d_rho,
         gamma: &mut d_gamma,
         eta: &mut d_eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: &mut d_h,
     };
     problem.reverse(adjoint, &Seeds { d_x: &d_x, d_z: Some(&d_z), d_u: None }, &mut grads, ws).unwrap();

@@ -51,6 +51,8 @@ fn batches_ask_for_no_memory() {
                             rho: &mut d_rho,
                             gamma: &mut d_gamma,
                             eta: &mut d_eta,
+                            offsets: &mut [],
+                            edge_weights: &mut [],
                             start: &mut [],
                         };
                         let seeds = Seeds { d_x: &d_x, d_z: None, d_u: None };

@@ -95,6 +95,8 @@ fn seeds_and_gradients_that_do_not_fit_are_refused() {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut [],
         };
         problem.reverse(Adjoint::Unrolled, seeds, &mut grads, &mut ws)

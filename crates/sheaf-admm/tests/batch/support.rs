@@ -167,6 +167,8 @@ impl Batch {
                 rho: &mut d_rho,
                 gamma: &mut d_gamma,
                 eta: &mut d_eta,
+                offsets: &mut [],
+                edge_weights: &mut [],
                 start: &mut d_h,
             },
             &mut ws,

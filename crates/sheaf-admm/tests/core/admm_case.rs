@@ -220,6 +220,8 @@ impl Case {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start,
         };
         problem.reverse(adjoint, &loss.seeds(), &mut grads, &mut ws).expect("the reverse sweep runs");

@@ -47,7 +47,14 @@ fn vjp(net: &Net, solver: Solver, point: &Point, d_z: &[f64]) -> Point {
     let (mut gamma, mut eta) = (Point::OFFSET, Point::OFFSET);
     let mut buffers = MapBuffers::new(point);
     let mut maps = buffers.grad(net.kind);
-    let mut grad = ConsensusGrad { maps: &mut maps, rho: &mut d_rho, gamma: &mut gamma, eta: &mut eta };
+    let mut grad = ConsensusGrad {
+        maps: &mut maps,
+        rho: &mut d_rho,
+        gamma: &mut gamma,
+        eta: &mut eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
+    };
     let rho = penalty(point.get("rho"));
     let (w, z_prev) = (point.get("w"), point.get("z_prev"));
     z_update
@@ -108,19 +115,6 @@ fn hard_steps_from_zero_have_the_adjoint_of_what_ran() {
     let constant =
         |per_agent| if per_agent { vec!["gamma", "z_prev"] } else { vec!["gamma", "z_prev", "rho"] };
     assert_adjoint(&Net::all(), false, |a| Cg { start: CgStart::Zero, ..Cg::published(a, 5) }, constant);
-}
-
-#[test]
-fn solves_to_a_coarse_tolerance_have_the_adjoint_of_the_steps_that_ran() {
-    let solver: Solver = |a| Cg::to_tolerance(a, 0.02, 30);
-    for net in Net::all() {
-        let steps = forward(&net, solver, &point(&net, false, true)).1;
-        assert!((2..30).contains(&steps), "{}: {steps} steps", net.name);
-    }
-    assert_adjoint(&Net::all(), true, solver, |_| vec!["z_prev"]);
-    let constant =
-        |per_agent| if per_agent { vec!["gamma", "z_prev"] } else { vec!["gamma", "z_prev", "rho"] };
-    assert_adjoint(&Net::all(), false, solver, constant);
 }
 
 #[test]

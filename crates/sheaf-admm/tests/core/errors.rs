@@ -187,6 +187,8 @@ fn a_workspace_made_for_fewer_inner_steps_is_refused_before_the_sweep() {
         rho: &mut [0.0],
         gamma: &mut 0.0,
         eta: &mut 0.0,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: &mut [],
     };
     let seeds = Seeds { d_x: &pair.ones, d_z: None, d_u: None };
@@ -225,6 +227,8 @@ fn reverse_sweeps_refuse_what_does_not_belong_to_the_solve() {
             rho: &mut d_rho,
             gamma: &mut 0.0,
             eta: &mut 0.0,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start,
         };
         problem.reverse(Adjoint::Unrolled, &Seeds { d_x, d_z, d_u: d_z }, &mut grads, ws)
@@ -251,6 +255,8 @@ fn reverse_sweeps_refuse_what_does_not_belong_to_the_solve() {
         rho: &mut [0.0],
         gamma: &mut 0.0,
         eta: &mut 0.0,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: &mut [],
     };
     let seeds = Seeds { d_x: &seed[..4], d_z: None, d_u: None };
@@ -277,7 +283,14 @@ fn consensus_solvers_refuse_vectors_that_do_not_fit() {
     let tight = z_update.forward(&op, &rho, &ones, &ones, &mut [], &mut z, &mut scratch[..3]);
     assert_kind(tight, Shape, "z-update scratch");
     let (mut maps, mut d_w, mut d_z_prev) = (MapsGrad::None, [0.0; 4], [0.0; 4]);
-    let mut grad = ConsensusGrad { maps: &mut maps, rho: &mut [0.0], gamma: &mut 0.0, eta: &mut 0.0 };
+    let mut grad = ConsensusGrad {
+        maps: &mut maps,
+        rho: &mut [0.0],
+        gamma: &mut 0.0,
+        eta: &mut 0.0,
+        offsets: &mut [],
+        edge_weights: &mut [],
+    };
     let (d_w, d_z_prev, scratch) = (&mut d_w[..3], &mut d_z_prev, &mut scratch);
     let short = z_update.vjp(&op, &rho, &ones, &ones, &[], &ones, d_w, d_z_prev, &mut [], &mut grad, scratch);
     assert_kind(short, Shape, "z-update");

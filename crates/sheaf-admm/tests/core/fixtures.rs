@@ -217,6 +217,8 @@ impl Fixture {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start,
         };
         let seeds = Seeds { d_x: &d_x, d_z: None, d_u: None };

@@ -150,6 +150,8 @@ proptest! {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start,
         };
         let seeds = Seeds { d_x: &d_x, d_z: Some(&d_z), d_u: None };

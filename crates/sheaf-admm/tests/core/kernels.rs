@@ -146,7 +146,14 @@ fn descent<T: Real>(
         (vec![T::ZERO; stacks.len()], vec![T::ZERO; n], vec![T::ZERO; n]);
     let (mut d_rho, mut d_gamma, mut d_eta) = (vec![T::ZERO; rho.len()], T::ZERO, T::ZERO);
     let mut d_maps = MapsGrad::Table(&mut d_stacks);
-    let mut grad = ConsensusGrad { maps: &mut d_maps, rho: &mut d_rho, gamma: &mut d_gamma, eta: &mut d_eta };
+    let mut grad = ConsensusGrad {
+        maps: &mut d_maps,
+        rho: &mut d_rho,
+        gamma: &mut d_gamma,
+        eta: &mut d_eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
+    };
     let (rho, d_w_out, d_z_out) = (Penalty::PerAgent(rho), &mut d_w, &mut d_z_prev);
     z_update
         .vjp(&op, &rho, w, w, &[], d_z, d_w_out, d_z_out, &mut [], &mut grad, &mut scratch)

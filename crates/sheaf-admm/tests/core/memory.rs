@@ -57,6 +57,8 @@ fn round(
         rho: d_rho,
         gamma: &mut d_gamma,
         eta: &mut d_eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start: d_start,
     };
     let seeds = Seeds { d_x: point.get("d_x"), d_z: None, d_u: None };

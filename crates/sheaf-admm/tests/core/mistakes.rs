@@ -204,6 +204,8 @@ fn a_problem_without_agents_is_solved_and_differentiated() {
                     rho: &mut vec![0.0; rho.grad_len(0)],
                     gamma: &mut 0.0,
                     eta: &mut 0.0,
+                    offsets: &mut [],
+                    edge_weights: &mut [],
                     start: &mut [],
                 };
                 let seeds = Seeds { d_x: &[], d_z: None, d_u: None };
@@ -259,7 +261,14 @@ fn consensus_solvers_refuse_penalties_and_gradients_of_other_kinds() {
         assert_kind(z_update.forward(&op, &few, &ones, &ones, &mut [], &mut z, &mut scratch), Shape, "rho");
         let mut vjp = |maps: &mut MapsGrad<'_, f64>, d_rho: &mut [f64]| {
             let (mut d_w, mut d_z_prev) = ([0.0; 4], [0.0; 4]);
-            let mut grad = ConsensusGrad { maps, rho: d_rho, gamma: &mut 0.0, eta: &mut 0.0 };
+            let mut grad = ConsensusGrad {
+                maps,
+                rho: d_rho,
+                gamma: &mut 0.0,
+                eta: &mut 0.0,
+                offsets: &mut [],
+                edge_weights: &mut [],
+            };
             let (d_w, d_z_prev) = (&mut d_w, &mut d_z_prev);
             z_update.vjp(
                 &op,

@@ -172,6 +172,8 @@ fn run(net: &Net, point: &Point, weights: &[f64], reverse: bool) -> (f64, Vec<f6
         rho,
         gamma: &mut gamma,
         eta: &mut eta,
+        offsets: &mut [],
+        edge_weights: &mut [],
         start,
     };
     let seeds = Seeds { d_x, d_z: Some(d_z), d_u: Some(d_u) };

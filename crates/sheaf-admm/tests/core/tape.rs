@@ -49,6 +49,8 @@ impl Grid {
             rho: &mut d_rho,
             gamma: &mut 0.0,
             eta: &mut 0.0,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut [],
         };
         let seeds = Seeds { d_x: self.point.get("d_x"), d_z: None, d_u: None };

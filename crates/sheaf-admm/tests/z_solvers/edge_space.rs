@@ -117,12 +117,14 @@ fn gradients_agree_with_differences() {
 
 #[test]
 fn gradients_of_cold_solves_and_of_solves_to_a_tolerance_agree_with_differences() {
-    let stop = Stop::Tolerance { absolute: 0.0, relative: 0.1, max_steps: 60 };
+    let stop = Stop::Tolerance { absolute: 0.0, relative: 1e-13, max_steps: 5000 };
     for case in [Case::mixed(8), Case::table(8)] {
         for method in [CG, descent(0.1, 0.5)] {
-            check_gradients("tolerance", &case, 1.3, 0.1, &|gamma, eta| {
-                let method = if let CG = method { CG } else { descent(eta, 0.5) };
-                ZUpdate::EdgeSpace(edge(Agreement::Soft { gamma }, method, stop))
+            check_gradients("tolerance", &case, 1.3, 0.1, &|gamma, _| {
+                let method = if let CG = method { CG } else { descent(0.1, 0.5) };
+                // The carry of a solve to a tolerance is only a start: it passes no gradient.
+                let warm = edge(Agreement::Soft { gamma }, method, stop);
+                ZUpdate::EdgeSpace(EdgeSpace { warm: false, ..warm })
             });
             check_gradients("cold", &case, 1.3, 0.1, &|_, eta| {
                 let method = if let CG = method { GUARDED } else { descent(eta, 0.5) };

@@ -2,8 +2,10 @@
 
 mod descent;
 mod edge_space;
+mod edges;
 mod exact;
 mod memory;
 mod potential;
+mod solution;
 mod step_size;
 mod support;

@@ -48,8 +48,14 @@ fn solves_and_their_adjoints_ask_for_no_memory() {
                 z_update.prepare(&op, &rho, &mut scratch).unwrap();
                 let given = z_update.forward(&op, &rho, &w, &w, &mut carry, &mut z, &mut scratch);
                 assert!(given.is_ok());
-                let mut grad =
-                    ConsensusGrad { maps: &mut maps, rho: &mut d_rho, gamma: &mut d_gamma, eta: &mut d_eta };
+                let mut grad = ConsensusGrad {
+                    maps: &mut maps,
+                    rho: &mut d_rho,
+                    gamma: &mut d_gamma,
+                    eta: &mut d_eta,
+                    offsets: &mut [],
+                    edge_weights: &mut [],
+                };
                 z_update
                     .vjp(
                         &op,

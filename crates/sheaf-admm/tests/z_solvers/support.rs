@@ -45,6 +45,21 @@ impl Case {
         Self::per_agent("repeated", graph, &[3, 4, 3], &[2, 2, 1, 2], seed)
     }
 
+    /// A path of agents with a branch: rows of F are independent.
+    pub fn tree(seed: u64) -> Self {
+        let graph = AgentGraph::from_edges(4, &[(0, 1), (1, 2), (1, 3)]).unwrap();
+        Self::per_agent("tree", graph, &[3, 5, 4, 3], &[1, 2, 1], seed)
+    }
+
+    /// The sizes of the edges.
+    pub fn edge_dims(&self) -> Vec<usize> {
+        let dim = |e: &Edge| {
+            let rows = &self.sheaf.slot_rows(e.u as usize)[e.slot_u as usize..];
+            rows[1] - rows[0]
+        };
+        self.graph.edges().iter().map(dim).collect()
+    }
+
     fn per_agent(name: &'static str, graph: AgentGraph, d_v: &[usize], d_e: &[usize], seed: u64) -> Self {
         let sheaf = Sheaf::heterogeneous(&graph, d_v, d_e).unwrap();
         let mut params = vec![0.0; sheaf.stack_len()];
@@ -287,6 +302,8 @@ fn check_penalties(
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
         };
         z_update
             .vjp(

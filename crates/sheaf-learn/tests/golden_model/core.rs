@@ -299,6 +299,8 @@ impl Core {
                     rho: &mut d_rho,
                     gamma: &mut d_gamma,
                     eta: &mut grads.eta,
+                    offsets: &mut [],
+                    edge_weights: &mut [],
                     start: &mut d_start,
                 };
                 let seeds = Seeds { d_x, d_z: None, d_u: None };

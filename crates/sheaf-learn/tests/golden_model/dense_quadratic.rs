@@ -96,6 +96,8 @@ fn run<T: Real>(golden: &Golden, kind: Kind) {
             rho: &mut d_rho,
             gamma: &mut d_gamma,
             eta: &mut d_eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start: &mut d_start[own],
         };
         let seeds = Seeds { d_x: &d_x, d_z: None, d_u: None };

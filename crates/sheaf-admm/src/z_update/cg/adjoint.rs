@@ -1,4 +1,5 @@
-//! The adjoint of a solve on the states: replay it, keeping every step, then run the steps in reverse.
+//! The adjoint of a solve on the states. A solve to a tolerance is differentiated as a
+//! [solution](crate::z_update::solution). A fixed number of steps is replayed, keeping every step, then run in reverse:
 //!
 //! Every product of the solve contributes one pair (d_k, p) to the maps, e(p) d_kᵀ + e(d_k) pᵀ; the start contributes
 //! one more. Both halves are contiguous, so that the gradient of the maps is traversed twice in all:
@@ -28,12 +29,16 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::{MapsGrad, SheafOp, pad};
 use crate::x_update::Penalty;
 use crate::z_update::krylov::{self, PerStep, PlainVjp};
+use crate::z_update::solution::{Accuracy, solution_scratch_len, solution_vjp};
 use crate::z_update::{Agreement, ConsensusGrad, InnerReport};
 use crate::{Real, Result};
 
 impl<T: Real> Cg<T> {
     /// Scratch of the adjoint (and of the forward).
     pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        if self.differentiates_solution() {
+            return solution_scratch_len(op.sheaf()).max(self.forward_scratch_len(op));
+        }
         let (n, m, t) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         // The step limit may be of any size: only the adjoint needs memory for it.
         let fixed = pad(self.forward_scratch_len(op)) + n + Gradients::<T>::len(n);
@@ -43,6 +48,9 @@ impl<T: Real> Cg<T> {
 
     /// Length of what a forward solve keeps to avoid the replay; whole cache lines, so that all rows are aligned.
     pub(crate) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        if self.differentiates_solution() {
+            return 0;
+        }
         self.layout(op).len::<T>()
     }
 
@@ -107,6 +115,10 @@ impl<T: Real> Cg<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        if self.differentiates_solution() {
+            let system = (self.agreement, self.tikhonov);
+            return solution_vjp(op, rho, system, Accuracy::like(&self.stop), w, d_z, d_w, grad, scratch);
+        }
         let (n, m, max) = (op.sheaf().state_len(), op.sheaf().row_len(), self.stop.max_steps());
         let mut scratch = Scratch::new(scratch);
         let (mut work, half) = Work::carve(op, scratch.take(pad(self.forward_scratch_len(op))));

@@ -28,6 +28,14 @@ impl<T: Real> System<'_, '_, T> {
         let StateMap { rows, keep, y, .. } = map;
         let s = rows.at_mut(0);
         match (self.cfg.agreement, self.cfg.start) {
+            (Agreement::Soft { .. }, start) if !self.op.raw().is_plain() => {
+                x.copy_from_slice(if start == CgStart::Warm { z_prev } else { w });
+                self.op.raw().affine_laplacian(x, r, y, s);
+                r.iter_mut().for_each(|r| *r *= -self.gamma);
+                if start == CgStart::Warm {
+                    self.add_shifted_difference(r, w, z_prev);
+                }
+            }
             (Agreement::Soft { .. }, start) => {
                 let from = if start == CgStart::Warm { z_prev } else { w };
                 let make = |part, x: &mut [T]| x.copy_from_slice(&from[part]);
@@ -51,7 +59,7 @@ impl<T: Real> System<'_, '_, T> {
             }
             (Agreement::Hard, CgStart::Zero | CgStart::Warm) => {
                 x.fill(T::ZERO);
-                self.op.raw().laplacian(w, r, y, s);
+                self.op.raw().affine_laplacian(w, r, y, s);
                 if let Some(half) = self.half {
                     r.iter_mut().zip(half).for_each(|(r, &h)| *r *= h);
                 }

@@ -26,6 +26,7 @@ mod kept;
 mod system;
 mod work;
 
+use super::checks::EdgeSupport;
 use super::{Agreement, InnerReport, Stop};
 use crate::error::check_positive;
 use crate::sheaf::SheafOp;
@@ -100,8 +101,20 @@ impl<T: Real> Cg<T> {
         }
     }
 
+    /// Whether gradients are those of the solution: of a solve to a tolerance, unless its start moves the solution.
+    pub(super) fn differentiates_solution(&self) -> bool {
+        let published = matches!(self.start, CgStart::Published | CgStart::Carried);
+        matches!(self.stop, Stop::Tolerance { .. }) && !(published && self.agreement == Agreement::Hard)
+    }
+
     /// Checks the options.
-    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
+    pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        let (mut edges, mut hint) =
+            (EdgeSupport { hard_edges: false, ..EdgeSupport::ALL }, "solve with ZUpdate::Exact");
+        if !self.differentiates_solution() {
+            (edges, hint) = (EdgeSupport::NONE, "solve to a tolerance with Cg::to_tolerance");
+        }
+        edges.check("conjugate gradients", self.agreement, op, hint)?;
         if let Agreement::Soft { gamma } = self.agreement {
             check_positive("gamma", gamma.to_f64())?;
         }

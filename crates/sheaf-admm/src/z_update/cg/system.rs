@@ -87,10 +87,14 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
             Agreement::Soft { .. } => {
                 k.fill(T::ZERO);
                 tmp.fill(T::ZERO);
+                if !self.op.raw().is_plain() {
+                    self.op.raw().affine_laplacian(tmp, k, y, s);
+                    k.iter_mut().for_each(|k| *k *= -self.gamma);
+                }
                 self.add_shifted_difference(k, w, tmp);
             }
             Agreement::Hard => {
-                self.op.raw().laplacian(w, k, y, s);
+                self.op.raw().affine_laplacian(w, k, y, s);
                 if let Some(half) = self.half {
                     k.iter_mut().zip(half).for_each(|(k, &h)| *k *= h);
                 }

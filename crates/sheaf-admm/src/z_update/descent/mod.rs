@@ -57,7 +57,7 @@ impl<T: Real> Descent<T> {
     }
 
     /// Checks the options.
-    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
-        self.steps().validate()
+    pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        self.steps().validate(op)
     }
 }

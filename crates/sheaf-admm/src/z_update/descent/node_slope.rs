@@ -13,11 +13,13 @@
 use super::rule::{Rule, Slope};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
-use crate::sheaf::{Sheaf, SheafOp};
+use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
-use crate::z_update::potential::EdgePotential;
+use crate::z_update::checks::EdgeSupport;
+use crate::z_update::potential::{EdgePotential, potential_scratch_len, potential_vjp};
+use crate::z_update::solution::{Accuracy, solution_scratch_len, solution_vjp};
 use crate::z_update::weights::Weights;
-use crate::z_update::{ConsensusGrad, InnerReport};
+use crate::z_update::{Agreement, ConsensusGrad, InnerReport, Stop};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{add, axpy, dot};
 
@@ -31,6 +33,14 @@ pub(crate) enum Coupling<T> {
 }
 
 impl<T: Real> Coupling<T> {
+    /// γ; 1 when hard.
+    fn gamma(&self) -> T {
+        match *self {
+            Self::Hard => T::ONE,
+            Self::Soft { gamma, .. } => gamma,
+        }
+    }
+
     fn potential(&self) -> EdgePotential<T> {
         match *self {
             Self::Hard => EdgePotential::Quadratic,
@@ -38,9 +48,14 @@ impl<T: Real> Coupling<T> {
         }
     }
 
-    /// Length of the edge vectors a nonlinear potential needs.
-    fn edge_len(&self, sheaf: &Sheaf) -> usize {
-        if self.potential() == EdgePotential::Quadratic { 0 } else { sheaf.edge_len() }
+    /// Whether the slope is a product with L: not with another potential, nor with offsets or weights of edges.
+    fn is_linear(&self, op: &SheafOp<'_, T>) -> bool {
+        self.potential() == EdgePotential::Quadratic && op.raw().is_plain()
+    }
+
+    /// Length of the edge vectors that other slopes need.
+    fn edge_len(&self, op: &SheafOp<'_, T>) -> usize {
+        if self.is_linear(op) { 0 } else { op.sheaf().edge_len() }
     }
 }
 
@@ -61,6 +76,28 @@ struct NodeSlope<'a, T> {
     d_rho: &'a mut [T],
     d_s: &'a mut [T], // [agents]
     d_gamma: T,
+    d_offsets: &'a mut [T], // [edges] or []
+    d_weights: EdgeWeightsGrad<'a, T>,
+}
+
+/// The gradient of the weights of edges.
+struct EdgeWeightsGrad<'a, T>(&'a mut [T]); // [edges] or []
+
+impl<T: Real> EdgeWeightsGrad<'_, T> {
+    /// Adds γ (F ḡ)_e·U'(r_e); returns F ḡ·ΩU'(r).
+    fn add(&mut self, op: &SheafOp<'_, T>, coupling: Coupling<T>, along: &[T], r: &[T]) -> T {
+        let (gamma, potential, mut sum) = (coupling.gamma(), coupling.potential(), T::ZERO);
+        for (e, edge) in op.sheaf().edges().iter().enumerate() {
+            let own = edge.start as usize..(edge.start + edge.dim) as usize;
+            let pairs = along[own.clone()].iter().zip(&r[own]);
+            let one: T = pairs.map(|(&a, &r)| a * potential.slope(r)).sum();
+            sum += one * op.raw().weights().map_or(T::ONE, |weights| weights[e]);
+            if let Some(d) = self.0.get_mut(e) {
+                *d += gamma * one;
+            }
+        }
+        sum
+    }
 }
 
 impl<T: Real> NodeSlope<'_, T> {
@@ -84,15 +121,16 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]) {
         let (kept, potential) = (self.kept(t), self.coupling.potential());
         let s = &mut self.rows[kept];
-        if potential == EdgePotential::Quadratic {
+        if self.coupling.is_linear(self.op) {
             self.op.raw().laplacian(x, g, self.y, s);
         } else {
             let e = self.op.sheaf().edge_len();
             let (residuals, pull) = self.edges.split_at_mut(self.slopes * e);
             let room = if self.slopes == 1 { 0 } else { t };
             let r = &mut residuals[room * e..][..e];
-            self.op.raw().coboundary(x, r, self.y);
+            self.op.raw().residual(x, r, self.y);
             pull.iter_mut().zip(r.iter()).for_each(|(p, &r)| *p = potential.slope(r));
+            self.op.raw().weigh(pull);
             self.op.raw().spread(pull, s);
             self.op.raw().lift(s, g);
         }
@@ -119,7 +157,7 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
         let (s_hat, s) = (&mut front[answered], &back[..kept.len()]);
         // P ḡ·s from the products available: rows are padded, and a fused product leaves no P ḡ behind.
         let along_s;
-        if potential == EdgePotential::Quadratic {
+        if self.coupling.is_linear(self.op) {
             self.op.raw().laplacian(d_g, self.tmp, self.y, s_hat);
             along_s = dot(x, self.tmp);
         } else {
@@ -127,8 +165,13 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
             let (residuals, along) = self.edges.split_at_mut(self.slopes * e);
             let r = &residuals[t * e..][..e];
             self.op.raw().coboundary(d_g, along, self.y);
-            along_s = along.iter().zip(r).map(|(&a, &r)| a * potential.slope(r)).sum();
+            along_s = self.d_weights.add(self.op, self.coupling, along, r);
             along.iter_mut().zip(r).for_each(|(a, &r)| *a *= potential.curvature(r));
+            self.op.raw().weigh(along);
+            if !self.d_offsets.is_empty() {
+                let gamma = self.coupling.gamma();
+                axpy(self.d_offsets, -gamma, along);
+            }
             self.op.raw().spread(along, s_hat);
             self.op.raw().lift(s_hat, self.tmp);
         }
@@ -171,7 +214,13 @@ pub(crate) struct NodeDescent<T> {
 
 impl<T: Real> NodeDescent<T> {
     /// Checks the options.
-    pub(crate) fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        let agreement = match self.coupling {
+            Coupling::Hard => Agreement::Hard,
+            Coupling::Soft { gamma, .. } => Agreement::Soft { gamma },
+        };
+        let edges = EdgeSupport { hard_edges: false, ..EdgeSupport::ALL };
+        edges.check("descent", agreement, op, "solve with ZUpdate::Exact")?;
         match self.coupling {
             Coupling::Hard => {}
             Coupling::Soft { gamma, potential } => {
@@ -185,7 +234,12 @@ impl<T: Real> NodeDescent<T> {
     /// Length of the scratch that `forward` and `vjp` share.
     pub(crate) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
-        let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), self.coupling.edge_len(sheaf));
+        if let Stop::Tolerance { .. } = self.rule.stop {
+            let forward = self.forward_scratch_len(op);
+            return solution_scratch_len(sheaf)
+                .max(forward.max(potential_scratch_len(sheaf)) + sheaf.state_len());
+        }
+        let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), self.coupling.edge_len(op));
         let (steps, slopes) = (self.rule.stop.max_steps(), self.rule.slopes().max(1));
         let fixed = m + 3 * n + e + sheaf.agents();
         fixed.saturating_add(slopes.saturating_mul(2 * m + e)).saturating_add(steps.saturating_mul(3 * n))
@@ -194,7 +248,7 @@ impl<T: Real> NodeDescent<T> {
     /// Length of the scratch that `forward` needs if no adjoint runs.
     pub(crate) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
-        2 * (sheaf.row_len() + sheaf.state_len() + self.coupling.edge_len(sheaf))
+        2 * (sheaf.row_len() + sheaf.state_len() + self.coupling.edge_len(op))
     }
 
     /// Descends from w. Saves: nothing; the adjoint replays.
@@ -218,7 +272,7 @@ impl<T: Real> NodeDescent<T> {
             w,
             y: scratch.take(m),
             rows: scratch.take(m),
-            edges: scratch.take(2 * coupling.edge_len(sheaf)),
+            edges: scratch.take(2 * coupling.edge_len(op)),
             slopes: 1,
             steps: 0,
             tmp: &mut [],
@@ -226,9 +280,38 @@ impl<T: Real> NodeDescent<T> {
             d_rho: &mut [],
             d_s: &mut [],
             d_gamma: T::ZERO,
+            d_offsets: &mut [],
+            d_weights: EdgeWeightsGrad(&mut []),
         };
         z.copy_from_slice(w);
         rule.run(&mut slope, None, z, scratch.take(n), scratch.take(n), None)
+    }
+
+    /// The gradient of the solution that a descent to a tolerance approaches; it does not depend on η.
+    fn solution_vjp(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        w: &[T],
+        d_z: &[T],
+        d_w: &mut [T],
+        grad: &mut ConsensusGrad<'_, '_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let accuracy = Accuracy::like(&self.rule.stop);
+        let (agreement, energy) = match self.coupling {
+            Coupling::Hard => (Agreement::Hard, None),
+            Coupling::Soft { gamma, potential: EdgePotential::Quadratic } => {
+                (Agreement::Soft { gamma }, None)
+            }
+            Coupling::Soft { gamma, potential } => (Agreement::Soft { gamma }, Some((gamma, potential))),
+        };
+        let Some(energy) = energy else {
+            return solution_vjp(op, rho, (agreement, T::ZERO), accuracy, w, d_z, d_w, grad, scratch);
+        };
+        let (z, scratch) = scratch.split_at_mut(op.sheaf().state_len());
+        self.forward(op, rho, w, z, scratch);
+        potential_vjp(op, rho, energy, accuracy, w, z, d_z, d_w, grad, scratch)
     }
 
     /// Adjoint of [`forward`](Self::forward): adds to `d_w`, maps, ρ, γ and η.
@@ -245,6 +328,9 @@ impl<T: Real> NodeDescent<T> {
         let Self { rule, coupling } = *self;
         let sheaf = op.sheaf();
         let (n, m) = (sheaf.state_len(), sheaf.row_len());
+        if let Stop::Tolerance { .. } = rule.stop {
+            return self.solution_vjp(op, rho, w, d_z, d_w, grad, scratch);
+        }
         let (max_steps, slopes) = (rule.stop.max_steps(), rule.slopes().max(1));
         let mut scratch = Scratch::new(scratch);
         let mut slope = NodeSlope {
@@ -255,7 +341,7 @@ impl<T: Real> NodeDescent<T> {
             w,
             y: scratch.take(m),
             rows: scratch.take(2 * slopes * m),
-            edges: scratch.take((slopes + 1) * coupling.edge_len(sheaf)),
+            edges: scratch.take((slopes + 1) * coupling.edge_len(op)),
             slopes,
             steps: 0,
             tmp: scratch.take(n),
@@ -263,6 +349,8 @@ impl<T: Real> NodeDescent<T> {
             d_rho: grad.rho,
             d_s: scratch.take(sheaf.agents()),
             d_gamma: T::ZERO,
+            d_offsets: grad.offsets,
+            d_weights: EdgeWeightsGrad(grad.edge_weights),
         };
         let (x, m_state) = (scratch.take(n), scratch.take(n));
         let (states, vs) = (scratch.take(2 * max_steps * n), scratch.take(max_steps * n));

@@ -26,6 +26,10 @@
 //! w̄ += Fᵀ b̄;   dF += Dᵀb̄ wᵀ;   c̄ = x̄_0/h;   h̄ −= x̄_0·x_0/h;   h̄ += κ̄/γ;   γ̄ −= κ̄ h/γ²
 //! ```
 //!
+//! With offsets b of the edges, F w − b takes the place of F w; with weights, γω_e that of γ, and an edge of infinite
+//! weight is hard. A solve to a tolerance is differentiated as a [solution](super::solution), with any weights; the formulas above
+//! are for a fixed number of steps.
+//!
 //! Edge space pays off when edges have fewer dimensions than states. The hard system is singular if rows of F depend on
 //! each other; F w lies in its range, so the iterations still converge.
 
@@ -34,7 +38,9 @@ mod products;
 mod steps;
 mod system;
 
+use super::checks::EdgeSupport;
 use super::descent::rule::Rule;
+use super::solution::{Accuracy, Kappa, solution_scratch_len, solution_vjp};
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport, Stop};
 use crate::error::check_positive;
@@ -88,16 +94,16 @@ impl<T: Real> EdgeSpace<T> {
         }
     }
 
-    /// h/γ; 0 when hard.
-    fn kappa(&self, mean: T) -> T {
-        match self.agreement {
-            Agreement::Hard => T::ZERO,
-            Agreement::Soft { gamma } => mean / gamma,
-        }
+    /// Whether gradients are those of the solution.
+    fn differentiates_solution(&self) -> bool {
+        matches!(self.stop, Stop::Tolerance { .. })
     }
 
     /// Checks the options.
-    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
+    pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        let fixed = EdgeSupport { offsets: true, ..EdgeSupport::NONE };
+        let edges = if self.differentiates_solution() { EdgeSupport::ALL } else { fixed };
+        edges.check("edge space", self.agreement, op, "solve to a tolerance (Stop::Tolerance)")?;
         if let Agreement::Soft { gamma } = self.agreement {
             check_positive("gamma", gamma.to_f64())?;
         }
@@ -119,6 +125,9 @@ impl<T: Real> EdgeSpace<T> {
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
+        if self.differentiates_solution() {
+            return solution_scratch_len(sheaf).max(self.forward_scratch_len(op));
+        }
         let steps = self.steps();
         let kept = Products::len(op, steps.products()).saturating_add(steps.trail_len(e));
         kept.saturating_add(2 * m + n + 10 * e + sheaf.agents())
@@ -151,7 +160,7 @@ impl<T: Real> EdgeSpace<T> {
         let mut scratch = Scratch::new(scratch);
         let (y, products) = (scratch.take(m), Products::shared(op, &mut scratch));
         let (b, x, work) = (scratch.take(e), scratch.take(e), scratch.take(4 * e));
-        op.raw().coboundary(w, b, y);
+        op.raw().residual(w, b, y);
         let mut system = self.system(op, rho, b, y, products, EdgeGrad::none());
         let mean = system.weights.mean;
         scale_into(x, T::ONE / mean, carry);
@@ -176,7 +185,7 @@ impl<T: Real> EdgeSpace<T> {
         grad: EdgeGrad<'a, T>,
     ) -> EdgeSystem<'a, T> {
         let weights = Weights::new(rho);
-        let kappa = self.kappa(weights.mean);
+        let kappa = Kappa::new(self.agreement, T::ZERO, weights.mean, op);
         EdgeSystem { op, weights, kappa, b, y, products, first: 0, grad }
     }
 
@@ -196,6 +205,13 @@ impl<T: Real> EdgeSpace<T> {
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
+        if self.differentiates_solution() {
+            let (system, accuracy) = ((self.agreement, T::ZERO), Accuracy::like(&self.stop));
+            solution_vjp(op, rho, system, accuracy, w, d_z, d_w, grad, scratch)?;
+            // The solution does not depend on where the solve started, so no gradient flows through the carry.
+            d_carry.fill(T::ZERO);
+            return Ok(());
+        }
         let sheaf = op.sheaf();
         let (n, m, e) = (sheaf.state_len(), sheaf.row_len(), sheaf.edge_len());
         let steps = self.steps();
@@ -207,7 +223,7 @@ impl<T: Real> EdgeSpace<T> {
         let (tmp, d_b, d_s) = (scratch.take(e), scratch.take(e), scratch.take(sheaf.agents()));
         d_b.fill(T::ZERO);
         d_s.fill(T::ZERO);
-        op.raw().coboundary(w, b, y);
+        op.raw().residual(w, b, y);
         let sums = EdgeGrad { tmp, d_b, d_s, d_kappa: T::ZERO };
         let mut system = self.system(op, rho, b, y, products, sums);
         let mean = system.weights.mean;
@@ -222,6 +238,9 @@ impl<T: Real> EdgeSpace<T> {
         *grad.eta += steps.run_vjp(&mut system, ran, start, &mut trail, d_x, work);
         system.products.add_pairs(op, grad.maps);
 
+        if !grad.offsets.is_empty() {
+            axpy(grad.offsets, -T::ONE, system.grad.d_b);
+        }
         op.raw().coboundary_t(system.grad.d_b, state, row);
         add(d_w, state);
         grad.maps.outers(sheaf, op.maps(), T::ONE, 1, row, w);

@@ -11,13 +11,14 @@ use crate::Real;
 use crate::sheaf::SheafOp;
 use crate::z_update::descent::rule::Slope;
 use crate::z_update::krylov::{LinearMap, LinearMapVjp, Pair};
+use crate::z_update::solution::Kappa;
 use crate::z_update::weights::Weights;
 use sheaf_kernels::vector::{add, axpy, dot, scale_into};
 
 pub(super) struct EdgeSystem<'a, T> {
     pub op: &'a SheafOp<'a, T>,
     pub weights: Weights<'a, T>,
-    pub kappa: T,
+    pub kappa: Kappa<'a, T>,
     pub b: &'a [T],     // [edges], the right side
     pub y: &'a mut [T], // [rows]
     pub products: Products<'a, T>,
@@ -49,7 +50,7 @@ impl<T: Real> EdgeSystem<'_, T> {
         self.op.raw().coboundary_t(p, t_p, s_p);
         self.weights.scale(self.op.sheaf(), t_p);
         self.op.raw().coboundary(t_p, k, self.y);
-        axpy(k, self.kappa, p);
+        self.kappa.add_to(self.op.sheaf(), p, k);
     }
 
     /// out = A d_k, for product number `number`.
@@ -58,7 +59,7 @@ impl<T: Real> EdgeSystem<'_, T> {
         self.op.raw().coboundary_t(d_k, t_dk, s_dk);
         self.weights.scale(self.op.sheaf(), t_dk);
         self.op.raw().coboundary(t_dk, out, self.y);
-        axpy(out, self.kappa, d_k);
+        self.kappa.add_to(self.op.sheaf(), d_k, out);
     }
 
     /// Adds d_κ and d_s of product number `number`; `along_p` is d_k·p.

@@ -25,6 +25,7 @@ mod plan;
 
 use std::sync::Arc;
 
+use super::checks::EdgeSupport;
 use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::error::check_positive;
@@ -65,6 +66,8 @@ impl<T: Real> Exact<T> {
 
     /// Checks the options, and that the sheaf is the one the plan was made for.
     pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        let edges = EdgeSupport { hard_edges: false, ..EdgeSupport::ALL };
+        edges.check("exact solver", self.agreement, op, "solve with ZUpdate::EdgeSpace to a tolerance")?;
         let soft = match self.agreement {
             Agreement::Soft { gamma } => check_positive("gamma", gamma.to_f64()).map(|()| true)?,
             Agreement::Hard => false,
@@ -94,7 +97,7 @@ impl<T: Real> Exact<T> {
     /// Length of the scratch that `prepare`, `forward` and `vjp` share.
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let (n, m, e) = (op.sheaf().state_len(), op.sheaf().row_len(), op.sheaf().edge_len());
-        let solve = 4 * m + 6 * n + if self.plan.soft { 0 } else { 4 * e } + op.sheaf().agents();
+        let solve = 6 * m + 7 * n + if self.plan.soft { 0 } else { 4 * e } + op.sheaf().agents();
         self.plan.factor_room() + solve.max(Plan::assemble_scratch_len(op.sheaf()))
     }
 
@@ -136,10 +139,10 @@ impl<T: Real> Exact<T> {
         let (factor, work) = scratch.split_at_mut(self.plan.factor_room());
         let mut work = Scratch::new(work);
         match self.agreement {
-            Agreement::Soft { .. } => self.soft(op, rho, factor, w, z, &mut work),
+            Agreement::Soft { gamma } => self.soft(op, rho, gamma, factor, w, z, &mut work),
             Agreement::Hard => {
                 let lambda = work.take(op.sheaf().edge_len());
-                self.project(op, &Weights::new(rho), factor, w, z, lambda, &mut work);
+                self.project(op, &Weights::new(rho), factor, w, true, z, lambda, &mut work);
             }
         }
         Ok(InnerReport { steps: 1, converged: true })
@@ -170,22 +173,29 @@ impl<T: Real> Exact<T> {
         Ok(())
     }
 
-    /// z = A⁻¹ ρ w.
+    /// z = A⁻¹(ρ w + γ FᵀΩ b).
     fn soft(
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
+        gamma: T,
         factor: &[T],
         w: &[T],
         z: &mut [T],
         work: &mut Scratch<'_, T>,
     ) {
-        let n = op.sheaf().state_len();
+        let (n, m) = (op.sheaf().state_len(), op.sheaf().row_len());
         let (right, tmp) = (work.take(n), work.take(n));
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             for k in range[0]..range[1] {
                 right[k] = rho.of(i) * w[k];
             }
+        }
+        if op.offsets().is_some() {
+            let (y, s, pulled) = (work.take(m), work.take(m), work.take(n));
+            tmp.fill(T::ZERO);
+            op.raw().affine_laplacian(tmp, pulled, y, s);
+            axpy(right, -gamma, pulled);
         }
         self.plan.envelope.solve(factor, right, z, tmp);
     }
@@ -207,13 +217,13 @@ impl<T: Real> Exact<T> {
         let (states, tmp) = (work.take(2 * n), work.take(n));
         let (mu, z) = states.split_at_mut(n);
         self.plan.envelope.solve(factor, d_z, mu, tmp);
-        self.soft(op, rho, factor, w, z, &mut work);
+        self.soft(op, rho, gamma, factor, w, z, &mut work);
         let (e_z, e_mu) = rows.split_at_mut(m);
-        op.raw().project(z, y);
-        op.raw().exchange(y, e_z);
+        op.raw().affine_laplacian(z, tmp, y, e_z);
+        edge_grads(op, gamma, z, mu, grad, y, e_mu);
         op.raw().project(mu, y);
         op.raw().exchange(y, e_mu);
-        *grad.gamma -= dot(y, e_z);
+        *grad.gamma -= dot(mu, tmp);
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             let mut d_rho = T::ZERO;
             for k in range[0]..range[1] {
@@ -225,13 +235,14 @@ impl<T: Real> Exact<T> {
         op.raw().add_pair(grad.maps, -gamma, rows, states);
     }
 
-    /// z, the projection of w in the metric of the weights, and its multipliers λ.
+    /// z, the projection of w in the metric of the weights onto F z = b (`affine`) or F z = 0, and its multipliers λ.
     fn project(
         &self,
         op: &SheafOp<'_, T>,
         weights: &Weights<'_, T>,
         factor: &[T],
         w: &[T],
+        affine: bool,
         z: &mut [T],
         lambda: &mut [T],
         work: &mut Scratch<'_, T>,
@@ -243,6 +254,9 @@ impl<T: Real> Exact<T> {
         z.copy_from_slice(w);
         for _ in 0..2 {
             op.raw().coboundary(z, r, rows);
+            if affine {
+                op.raw().subtract_offsets(r);
+            }
             self.plan.envelope.solve(factor, r, more, tmp);
             add(lambda, more);
             op.raw().coboundary_t(more, step, rows);
@@ -269,11 +283,14 @@ impl<T: Real> Exact<T> {
         let (row_lambda, row_mu) = rows.split_at_mut(m);
         let (a, z) = states.split_at_mut(n);
         let work = work.rest();
-        self.project(op, weights, factor, w, z, multipliers, &mut Scratch::new(work));
+        self.project(op, weights, factor, w, true, z, multipliers, &mut Scratch::new(work));
         op.raw().spread(multipliers, row_lambda);
         pulled.copy_from_slice(d_z);
         weights.scale(sheaf, pulled);
-        self.project(op, weights, factor, pulled, a, multipliers, &mut Scratch::new(work));
+        self.project(op, weights, factor, pulled, false, a, multipliers, &mut Scratch::new(work));
+        if !grad.offsets.is_empty() {
+            add(grad.offsets, multipliers);
+        }
         op.raw().spread(multipliers, row_mu);
         for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
             let s = weights.of(i);
@@ -285,6 +302,37 @@ impl<T: Real> Exact<T> {
         }
         weights.vjp(d_s, T::ZERO, grad.rho);
         grad.maps.outers(sheaf, op.maps(), -T::ONE, 2, rows, states);
+    }
+}
+
+/// Adds the gradients of offsets and weights of soft edges; `y` and `rows` are scratch of `row_len`.
+fn edge_grads<T: Real>(
+    op: &SheafOp<'_, T>,
+    gamma: T,
+    z: &[T],
+    mu: &[T],
+    grad: &mut ConsensusGrad<'_, '_, T>,
+    y: &mut [T],
+    rows: &mut [T],
+) {
+    if grad.offsets.is_empty() && grad.edge_weights.is_empty() {
+        return;
+    }
+    op.raw().project(z, y);
+    op.raw().project(mu, rows);
+    for (i, e) in op.sheaf().edges().iter().enumerate() {
+        let (u, v, start) = (e.row_u as usize, e.row_v as usize, e.start as usize);
+        let weight = op.edge_weights().map_or(T::ONE, |weights| weights[i]);
+        for k in 0..e.dim as usize {
+            let along = gamma * (rows[u + k] - rows[v + k]);
+            if let Some(d) = grad.offsets.get_mut(start + k) {
+                *d += weight * along;
+            }
+            if let Some(d) = grad.edge_weights.get_mut(i) {
+                let b = op.offsets().map_or(T::ZERO, |b| b[start + k]);
+                *d -= along * (y[u + k] - y[v + k] - b);
+            }
+        }
     }
 }
 

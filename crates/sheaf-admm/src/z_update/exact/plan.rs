@@ -92,7 +92,7 @@ impl Plan {
         matrix.fill(T::ZERO);
         for pair in &self.groups {
             for (p, q) in pairs(pair) {
-                let scale = gamma * p.sign(q);
+                let scale = gamma * p.sign(q) * op.edge_weights().map_or(T::ONE, |weights| weights[p.edge]);
                 for k in 0..stalk(p.agent) {
                     for l in 0..stalk(q.agent) {
                         let (row, col) = (self.envelope.row(p.agent, k), self.envelope.row(q.agent, l));

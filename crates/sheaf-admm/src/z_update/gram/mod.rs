@@ -34,7 +34,9 @@ pub use orthonormal::Orthonormal;
 
 pub(super) use work::room;
 
+use super::checks::EdgeSupport;
 use super::krylov::{self, Steps};
+use super::solution::solution_scratch_len;
 use super::{Agreement, ConsensusGrad, InnerTotals, Stop};
 use crate::error::check_positive;
 use crate::sheaf::{Maps, SharedMaps, SheafOp};
@@ -83,11 +85,15 @@ impl<T: Real> Gram<T> {
             }
         }
         self.stop.validate("gram")?;
+        EdgeSupport::NONE.check("consensus in Gram space", self.agreement, op, "solve with ZUpdate::Cg")?;
         Space::of("consensus in Gram space", op).map(|_| ())
     }
 
     /// Length of a projection of the batch, and of what a forward step keeps.
     pub(super) fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        if self.differentiates_solution() {
+            return 0;
+        }
         let n = rows_len(op);
         Kept::<T>::len(n, op.samples(), self.stop.max_steps())
     }
@@ -96,7 +102,15 @@ impl<T: Real> Gram<T> {
         Forward::<T>::len(rows_len(op), op) + Kept::<T>::len(rows_len(op), op.samples(), 1)
     }
 
+    /// Whether gradients are those of the solution.
+    pub(super) fn differentiates_solution(&self) -> bool {
+        matches!(self.stop, Stop::Tolerance { .. })
+    }
+
     pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        if self.differentiates_solution() {
+            return solution_scratch_len(op.sheaf()).max(self.forward_scratch_len(op));
+        }
         let (n, steps) = (rows_len(op), self.stop.max_steps());
         let adjoint = Adjoint::<T>::len(n, op, steps).saturating_add(self.kept_len(op));
         adjoint

@@ -16,6 +16,7 @@
 //! It is the adjoint of this formula: away from orthonormal maps the formula is not the solution, so only the part of
 //! the gradient along orthonormal maps is that of the solution. Saves: ξ.
 
+use super::EdgeSupport;
 use super::work::{cut, room, sums_len};
 use super::{Space, one_penalty, rows_len};
 use crate::error::check_positive;
@@ -51,6 +52,7 @@ impl<T: Real> Orthonormal<T> {
         if let Agreement::Soft { gamma } = self.agreement {
             check_positive("gamma", gamma.to_f64())?;
         }
+        EdgeSupport::NONE.check(PLACE, self.agreement, op, "solve with ZUpdate::Cg")?;
         let maps = Space::of(PLACE, op)?.maps;
         if maps.updates().is_some() {
             return Err(Error::new(

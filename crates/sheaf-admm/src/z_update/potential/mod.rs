@@ -10,8 +10,13 @@
 //! | smoothed l1, width ε | √(r² + ε²) − ε | r/√(r² + ε²) | ε²/(r² + ε²)^1.5 |
 //!
 //! Huber limits the influence of outliers: a residual beyond δ pulls with constant force. Smoothed l1 lets some edges
-//! disagree entirely. The adjoint runs back through the descent; at Huber's kink |r| = δ it takes the inner
-//! side, U'' = 1.
+//! disagree entirely. Offsets and weights of edges give U(F z − b) and γω_e. The adjoint of a fixed number of steps runs
+//! back through the descent, that of a solve to a tolerance is the gradient of the solution; at Huber's kink |r| = δ
+//! both take the inner side, U'' = 1.
+
+mod adjoint;
+
+pub(super) use adjoint::{potential_scratch_len, potential_vjp};
 
 use super::Stop;
 use super::descent::node_slope::{Coupling, NodeDescent};
@@ -105,7 +110,7 @@ impl<T: Real> Potential<T> {
     }
 
     /// Checks the options.
-    pub fn validate(&self, _op: &SheafOp<'_, T>) -> Result<()> {
-        self.steps().validate()
+    pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        self.steps().validate(op)
     }
 }

@@ -265,6 +265,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
             rho: if model.choices.per_agent { &mut d_rho[..agents] } else { &mut rho },
             gamma: &mut gamma,
             eta: &mut eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
             start,
         };
         let window = horizon.window();
