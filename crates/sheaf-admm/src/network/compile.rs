@@ -6,8 +6,9 @@ use super::edge_term::EdgeTerm;
 use super::placed::Placed;
 use super::scale::Scaling;
 use super::{Coupling, Network};
-use crate::sheaf::{AgentGraph, Sheaf};
+use crate::sheaf::{AgentGraph, Maps, Sheaf, SheafOp};
 use crate::x_update::Proximal;
+use crate::z_update::Agreement;
 use crate::{Matrix, Result};
 
 /// Where an edge of the network went.
@@ -27,6 +28,10 @@ pub(super) struct Compiled {
     pub maps: Vec<Arc<dyn Proximal<f64>>>, // the network's agents, then edges that are agents
     pub places: Vec<Place>,                // [edges]
     pub slots: Vec<[usize; 2]>,            // [edges], the slots of both ends
+    pub offsets: Vec<f64>,                 // [edge_len]
+    pub edge_starts: Vec<usize>,           // [edges of the sheaf + 1]
+    /// The weights of edges, if all are soft; then none is an agent.
+    pub weights: Option<Vec<f64>>, // [edges]
     pub scaling: Scaling,
 }
 
@@ -74,18 +79,20 @@ impl Compiled {
             });
         }
         let halves: Vec<[Matrix; 2]> = net.edges.iter().map(|e| halves(e.rows())).collect();
-        let (mut wires, mut places) = (Vec::new(), Vec::new());
+        let (mut wires, mut places, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let weights = soft_weights(net, &scaling);
         for ((edge, &e), halves) in net.edges.iter().zip(&scaling.edges).zip(&halves) {
             let [a, b] = [0, 1].map(|k| (edge.ends[k].0.0, &edge.ends[k].1));
-            let native = edge.coupling == Coupling::Hard && edge.offset.iter().all(|b| *b == 0.0);
-            if native {
+            let offset: Vec<f64> = edge.offset.iter().map(|b| e * b).collect();
+            if edge.coupling == Coupling::Hard || weights.is_some() {
                 places.push(Place::Native(wires.len()));
                 wires.push(Wire { ends: [a, b], scale: e });
+                offsets.extend(offset);
                 continue;
             }
             let agent = maps.len();
             places.push(Place::Term { agent, edge: wires.len() });
-            let offset = edge.offset.iter().map(|b| e * b).collect();
+            offsets.resize(offsets.len() + 2 * offset.len(), 0.0);
             maps.push(Arc::new(EdgeTerm { coupling: edge.coupling.scaled(e, scaling.cost), offset }));
             // The term's own map is the identity of its half, whatever e is.
             wires.push(Wire { ends: [a, (agent, &halves[0])], scale: e });
@@ -97,11 +104,28 @@ impl Compiled {
             Place::Term { edge, .. } => [graph.edges()[edge].slot_u, graph.edges()[edge + 1].slot_u],
         });
         let slots = slots.map(|ends| ends.map(|slot| slot as usize)).collect();
-        Ok(Self { sheaf, stacks, maps, places, slots, scaling })
+        let mut edge_starts = vec![0];
+        wires.iter().for_each(|w| edge_starts.push(edge_starts[edge_starts.len() - 1] + w.ends[0].1.rows()));
+        Ok(Self { sheaf, stacks, maps, places, slots, offsets, edge_starts, weights, scaling })
     }
 }
 
 impl Compiled {
+    /// The sheaf with its maps, offsets and weights.
+    pub(super) fn op(&self) -> Result<SheafOp<'_, f64>> {
+        let op = SheafOp::new(&self.sheaf, Maps::PerAgent(&self.stacks))?;
+        let op = if self.offsets.is_empty() { op } else { op.with_offsets(&self.offsets)? };
+        match &self.weights {
+            Some(weights) => op.with_edge_weights(weights),
+            None => Ok(op),
+        }
+    }
+
+    /// Hard, or soft with the weights as they are.
+    pub(super) fn agreement(&self) -> Agreement<f64> {
+        if self.weights.is_some() { Agreement::Soft { gamma: 1.0 } } else { Agreement::Hard }
+    }
+
     /// The unit of every scaled coordinate: x = unit·x̂.
     pub(super) fn units(&self) -> Vec<f64> {
         let mut units: Vec<f64> = self.scaling.states.concat();
@@ -112,6 +136,16 @@ impl Compiled {
         }
         units
     }
+}
+
+/// The scaled weights, if every edge is soft.
+fn soft_weights(net: &Network, scaling: &Scaling) -> Option<Vec<f64>> {
+    let each =
+        net.edges.iter().zip(&scaling.edges).map(|(edge, &e)| match edge.coupling.scaled(e, scaling.cost) {
+            Coupling::Soft { weight } => Some(weight),
+            _ => None,
+        });
+    each.collect::<Option<Vec<_>>>().filter(|weights| !weights.is_empty())
 }
 
 /// The maps of both halves of a term's state.

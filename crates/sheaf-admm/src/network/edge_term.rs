@@ -101,6 +101,10 @@ impl Proximal<f64> for EdgeTerm {
         Some((value, value))
     }
 
+    fn detached(&self) -> Option<std::sync::Arc<dyn Proximal<f64>>> {
+        Some(std::sync::Arc::new(self.clone()))
+    }
+
     fn offset_mut(&mut self) -> Option<&mut [f64]> {
         Some(&mut self.offset)
     }

@@ -25,8 +25,8 @@ pub enum AgentGrad {
 pub struct EdgeGrad {
     /// Of the stored entries of F_a and F_b.
     pub maps: [Vec<f64>; 2],
-    /// Of the offset; `None` for a hard edge without one.
-    pub offset: Option<Vec<f64>>,
+    /// Of the offset.
+    pub offset: Vec<f64>,
     /// Of the weight of the cost; 0 for a hard edge.
     pub weight: f64,
 }
@@ -38,6 +38,13 @@ pub struct Gradient {
     pub agents: Vec<AgentGrad>,
     /// Edge by edge.
     pub edges: Vec<EdgeGrad>,
+}
+
+/// The gradients of the scaled sheaf.
+struct Flat {
+    stacks: Vec<f64>,
+    offsets: Vec<f64>, // [edge_len]
+    weights: Vec<f64>, // [edges] or []
 }
 
 /// Terms of the adjoint series before it fails, and where it stops.
@@ -62,21 +69,25 @@ impl Solver {
         let mut params = vec![0.0; self.compiled.maps.iter().map(|m| m.param_len()).sum()];
         let mut stacks = vec![0.0; self.compiled.stacks.len()];
         let (mut rho, mut gamma, mut eta) = ([0.0], 0.0, 0.0);
+        let mut offsets = vec![0.0; self.compiled.offsets.len()];
+        let mut weights = vec![0.0; self.compiled.weights.as_ref().map_or(0, Vec::len)];
         let mut grads = Gradients {
             objective: &mut ObjectiveGrad::Own(&mut params),
             maps: &mut MapsGrad::PerAgent(&mut stacks),
             rho: &mut rho,
             gamma: &mut gamma,
             eta: &mut eta,
+            offsets: &mut offsets,
+            edge_weights: &mut weights,
             start: &mut [],
         };
         let seeds = Seeds { d_x: &seed, d_z: None, d_u: None };
         let adjoint = Adjoint::Implicit { tolerance: ACCURACY, max_terms: TERMS };
         problem.reverse(adjoint, &seeds, &mut grads, &mut ws)?;
-        Ok(self.unscaled(&mut params, &stacks))
+        Ok(self.unscaled(&mut params, &Flat { stacks, offsets, weights }))
     }
 
-    fn unscaled(&self, params: &mut [f64], stacks: &[f64]) -> Gradient {
+    fn unscaled(&self, params: &mut [f64], flat: &Flat) -> Gradient {
         let (scaling, c) = (&self.compiled.scaling, self.compiled.scaling.cost);
         let (mut agents, mut terms, mut rest) = (Vec::new(), Vec::new(), params);
         for (i, map) in self.compiled.maps.iter().enumerate() {
@@ -91,29 +102,31 @@ impl Solver {
                 (None, _) => terms.push(own.to_vec()),
             }
         }
-        let edges = (0..self.net.edges.len()).map(|e| self.edge_grad(e, stacks, &terms)).collect();
+        let edges = (0..self.net.edges.len()).map(|e| self.edge_grad(e, flat, &terms)).collect();
         Gradient { agents, edges }
     }
 
-    fn edge_grad(&self, e: usize, stacks: &[f64], terms: &[Vec<f64>]) -> EdgeGrad {
+    fn edge_grad(&self, e: usize, flat: &Flat, terms: &[Vec<f64>]) -> EdgeGrad {
         let (edge, scale) = (&self.net.edges[e], self.compiled.scaling.edges[e]);
         let maps = [0, 1].map(|end| {
             let (agent, map) = &edge.ends[end];
             let at = Stack::new(&self.compiled.sheaf, agent.0, self.compiled.slots[e][end]);
             let mut grad = Vec::with_capacity(map.stored());
             let d = &self.compiled.scaling.states[agent.0];
-            map.each(|row, col, _| grad.push(scale * d[col] * stacks[at.index(row, col)]));
+            map.each(|row, col, _| grad.push(scale * d[col] * flat.stacks[at.index(row, col)]));
             grad
         });
-        match self.compiled.places[e] {
-            Place::Native(_) => EdgeGrad { maps, offset: None, weight: 0.0 },
+        let ratio = edge.coupling.weight_ratio(scale, self.compiled.scaling.cost);
+        let (offset, weight) = match self.compiled.places[e] {
+            Place::Native(own) => {
+                let at = self.compiled.edge_starts[own]..self.compiled.edge_starts[own + 1];
+                (&flat.offsets[at], flat.weights.get(own).copied().unwrap_or(0.0))
+            }
             Place::Term { agent, .. } => {
                 let own = &terms[agent - self.net.agents.len()];
-                let (offset, weight) = own.split_at(edge.offset.len());
-                let offset = offset.iter().map(|g| scale * g).collect();
-                let ratio = edge.coupling.weight_ratio(scale, self.compiled.scaling.cost);
-                EdgeGrad { maps, offset: Some(offset), weight: ratio * weight[0] }
+                (&own[..edge.offset.len()], own[edge.offset.len()])
             }
-        }
+        };
+        EdgeGrad { maps, offset: offset.iter().map(|g| scale * g).collect(), weight: ratio * weight }
     }
 }

@@ -15,7 +15,9 @@
 //! F_a x_a − F_b x_b = b_e, the derivative of the optimal value by −b_e: at the solution
 //! 0 ∈ ∂f_a(x_a) + F_aᵀλ_e and 0 ∈ ∂f_b(x_b) − F_bᵀλ_e, summed over the edges of an agent.
 
+mod batch;
 mod compile;
+mod contradiction;
 mod edge;
 mod edge_term;
 #[cfg(feature = "serde")]
@@ -214,8 +216,8 @@ impl Network {
     pub(crate) fn detached(&self) -> Self {
         let mut own = self.clone();
         for agent in &mut own.agents {
-            if let Some(f) = agent.map.as_quadratic() {
-                agent.map = Arc::new(f.clone());
+            if let Some(own) = agent.map.detached() {
+                agent.map = own;
             }
         }
         own

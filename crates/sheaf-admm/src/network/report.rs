@@ -7,37 +7,19 @@ use super::progress::Measure;
 use super::solver::Solver;
 use super::{Coupling, Misses, Network, Solution};
 use crate::admm::Status;
-use crate::linalg::scratch::Scratch;
-use crate::sheaf::SheafOp;
-use crate::z_update::{LeastSquares, least_squares};
 
 /// Buffers for residuals and prices of edges.
 #[derive(Clone, Debug)]
 pub(super) struct Edges {
-    left: Vec<f64>,     // [rows], F_a x_a of the network's edges
-    right: Vec<f64>,    // [rows], F_b x_b
-    slope: Vec<f64>,    // [states], ρu
-    scratch: Vec<f64>,  // of the search for prices
-    starts: Vec<usize>, // [edges of the sheaf + 1]
+    left: Vec<f64>,              // [rows], F_a x_a of the network's edges
+    right: Vec<f64>,             // [rows], F_b x_b
+    pub(super) lambda: Vec<f64>, // [edge_len], prices in scaled units
 }
 
 impl Edges {
     pub(super) fn new(net: &Network, compiled: &Compiled) -> Self {
         let rows: usize = net.edges.iter().map(|e| e.offset.len()).sum();
-        let sheaf = &compiled.sheaf;
-        let (n, e) = (sheaf.state_len(), sheaf.edge_len());
-        let mut starts = vec![0];
-        for edge in net.edges.iter().zip(&compiled.places) {
-            let count = if matches!(edge.1, Place::Native(_)) { 1 } else { 2 };
-            (0..count).for_each(|_| starts.push(starts[starts.len() - 1] + edge.0.offset.len()));
-        }
-        Self {
-            left: vec![0.0; rows],
-            right: vec![0.0; rows],
-            slope: vec![0.0; n],
-            scratch: vec![0.0; sheaf.row_len() + 3 * e + 2 * n],
-            starts,
-        }
+        Self { left: vec![0.0; rows], right: vec![0.0; rows], lambda: vec![0.0; compiled.sheaf.edge_len()] }
     }
 }
 
@@ -113,29 +95,14 @@ impl Solver {
         ((miss.sqrt(), sizes.iter().fold(0.0f64, |m, s| m.max(s.sqrt()))), cost)
     }
 
-    /// λ = e λ̂/c with Fᵀλ̂ = ρu. An edge that is an agent reads λ̂ = −ρu of its first half.
+    /// λ = e λ̂/c. The first edge of a term has the multiplier of the term.
     fn prices(&mut self) {
-        let Self { compiled, u, rho, solution, edges, .. } = self;
-        let sheaf = &compiled.sheaf;
-        edges.slope.iter_mut().zip(&*u).for_each(|(d, u)| *d = *rho * u);
-        let native = compiled.places.iter().any(|p| matches!(p, Place::Native(_)));
-        let mut scratch = Scratch::new(&mut edges.scratch);
-        let (rows, q) = (scratch.take(sheaf.row_len()), scratch.take(sheaf.state_len()));
-        // The stacks were checked when the solver was made.
-        let Ok(op) = SheafOp::new(sheaf, crate::sheaf::Maps::PerAgent(&compiled.stacks)) else { return };
-        let mut work = LeastSquares::carve(&op, rows, q, &mut scratch);
-        if native {
-            let size = edges.slope.iter().map(|d| d * d).sum::<f64>().sqrt();
-            least_squares(&op, &edges.slope, 1e-12 * size, &mut work);
-        }
+        let Self { compiled, solution, edges, .. } = self;
         let out = solution.edge_starts.windows(2).zip(&compiled.places).zip(&compiled.scaling.edges);
         for ((at, place), e) in out {
-            let from: &[f64] = match *place {
-                Place::Native(edge) => &work.lambda[edges.starts[edge]..edges.starts[edge + 1]],
-                Place::Term { agent, .. } => &edges.slope[sheaf.state_offsets()[agent]..],
-            };
-            let sign = if matches!(place, Place::Native(_)) { 1.0 } else { -1.0 };
-            let factor = sign * e / compiled.scaling.cost;
+            let (Place::Native(edge) | Place::Term { edge, .. }) = *place;
+            let from = &edges.lambda[compiled.edge_starts[edge]..compiled.edge_starts[edge + 1]];
+            let factor = e / compiled.scaling.cost;
             solution.prices[at[0]..at[1]].iter_mut().zip(from).for_each(|(out, l)| *out = factor * l);
         }
     }

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use super::compile::Compiled;
+use super::contradiction::contradict;
 use super::progress::{Measure, Watch};
 use super::report::{Edges, empty};
 use super::scale::Scaling;
 use super::{Misses, Network, Progress, Settings, Solution};
 use crate::admm::{Balancing, Mode, Options, Problem, ResidualKind, Start, Status, Workspace};
-use crate::sheaf::{Maps, SheafOp};
 use crate::x_update::{Objective, Penalty};
-use crate::z_update::{Agreement, Exact, ZUpdate};
+use crate::z_update::{Exact, ZUpdate};
 use crate::{Error, ErrorKind, Result};
 
 /// A network that is ready to be solved, again and again: the next solve starts where the last one ended, with its
@@ -67,7 +67,7 @@ impl Solver {
             d.iter_mut().enumerate().for_each(|(j, d)| *d /= penalty(j).sqrt());
         }
         let compiled = Compiled::new(&net, scaling)?;
-        let z_update = ZUpdate::Exact(Exact::new(&compiled.sheaf, Agreement::Hard));
+        let z_update = ZUpdate::Exact(Exact::new(&compiled.sheaf, compiled.agreement()));
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
         let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled));
@@ -127,6 +127,17 @@ impl Solver {
             }
             inner *= (0.5 / ratio).clamp(1e-3, 0.5);
         }
+        let hard = self.compiled.weights.is_none();
+        let missed = matches!(
+            self.solution.status,
+            Status::Inexact(_) | Status::IterationLimit | Status::SuspectedInfeasible
+        );
+        if hard && missed && self.solution.misses.edges.0 > self.solution.misses.edges.1 {
+            let op = self.compiled.op()?;
+            if contradict(&op, &self.compiled.offsets)? {
+                self.solution.status = Status::PrimalInfeasible;
+            }
+        }
         self.solution.time = began.elapsed();
         Ok(&self.solution)
     }
@@ -158,6 +169,7 @@ impl Solver {
         *measure = watch.last;
         self.solution.iterations = done + report.iterations;
         if !self.workspace.x().is_empty() {
+            problem.prices(&mut self.workspace, &mut self.edges.lambda)?;
             self.x.copy_from_slice(self.workspace.x());
             self.z.copy_from_slice(self.workspace.z());
             self.u.copy_from_slice(self.workspace.u());
@@ -209,7 +221,7 @@ fn problem<'a>(
     rho: f64,
     relax: f64,
 ) -> Result<Problem<'a, f64>> {
-    let op = SheafOp::new(&compiled.sheaf, Maps::PerAgent(&compiled.stacks))?;
+    let op = compiled.op()?;
     let objective = Objective::Own(&compiled.maps);
     Ok(Problem { op, objective, z_update, rho: Penalty::Scalar(rho), relax })
 }

@@ -46,8 +46,7 @@ impl Solver {
         Ok(())
     }
 
-    /// Replaces the offset of an edge. An edge that was made without one cannot get one later: give it a vector of
-    /// zeros with [`Edge::offset`](super::Edge::offset).
+    /// Replaces the offset of an edge.
     pub fn update_offset(&mut self, edge: EdgeId, offset: &[f64]) -> Result<()> {
         let Some(own) = self.net.edges.get_mut(edge.0) else {
             let expected = format!("an edge below {}", self.net.edges.len());
@@ -88,6 +87,16 @@ impl Solver {
         Ok(())
     }
 
+    /// Gives a clone objectives of its own, so that both can be updated.
+    pub(super) fn detach(&mut self) {
+        self.net = self.net.detached();
+        for map in &mut self.compiled.maps {
+            if let Some(own) = map.detached() {
+                *map = own;
+            }
+        }
+    }
+
     /// The quadratic of an agent, as given.
     fn quadratic(&mut self, agent: AgentId) -> Result<&mut Quadratic> {
         self.net.objective(agent)?;
@@ -107,13 +116,11 @@ impl Solver {
         let Self { net, compiled, .. } = self;
         let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
         match compiled.places[edge] {
-            Place::Native(_) if given.iter().all(|b| *b == 0.0) => Ok(()),
-            Place::Native(_) => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("offset of edge {edge}"),
-                "an edge that was made with an offset",
-                "one without",
-            )),
+            Place::Native(native) => {
+                let at = compiled.edge_starts[native]..compiled.edge_starts[native + 1];
+                compiled.offsets[at].iter_mut().zip(given).for_each(|(own, b)| *own = e * b);
+                Ok(())
+            }
             Place::Term { agent, .. } => {
                 let term = Arc::get_mut(&mut compiled.maps[agent]).and_then(|map| map.offset_mut());
                 let Some(own) = term else { return Ok(()) };

@@ -105,6 +105,12 @@ pub trait Proximal<T: Real>: fmt::Debug + Send + Sync {
         None
     }
 
+    /// A copy, if the map can be updated in place.
+    #[doc(hidden)]
+    fn detached(&self) -> Option<std::sync::Arc<dyn Proximal<T>>> {
+        None
+    }
+
     /// The offset, if this is an edge of a network as an agent.
     #[doc(hidden)]
     fn offset_mut(&mut self) -> Option<&mut [f64]> {

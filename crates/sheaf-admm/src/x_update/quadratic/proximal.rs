@@ -102,6 +102,10 @@ impl Proximal<f64> for Quadratic {
         Some(self.far(d, zero))
     }
 
+    fn detached(&self) -> Option<std::sync::Arc<dyn Proximal<f64>>> {
+        Some(std::sync::Arc::new(self.clone()))
+    }
+
     fn as_quadratic(&self) -> Option<&Quadratic> {
         Some(self)
     }
