@@ -6,7 +6,7 @@ use super::compile::Place;
 use super::solver::Solver;
 use super::{AgentId, EdgeId};
 use crate::error::{check_finite, check_len};
-use crate::x_update::{Proximal, Quadratic};
+use crate::x_update::{Duals, Proximal, Quadratic};
 use crate::{Error, ErrorKind, Result};
 
 /// What a solve ends with and another can start from.
@@ -56,6 +56,22 @@ impl Solver {
         check_finite("offset", offset)?;
         own.offset.copy_from_slice(offset);
         self.place_offset(edge.0)
+    }
+
+    /// The multipliers of a quadratic agent's own constraints at the last solution, in the units it was given in. Solves
+    /// the agent's problem once more.
+    pub fn duals(&self, agent: AgentId) -> Result<Duals> {
+        self.net.objective(agent)?;
+        let scaled = self.compiled.maps[agent.0].as_quadratic().ok_or_else(|| no_quadratic(agent))?;
+        let (d, c) = (&self.compiled.scaling.states[agent.0], self.compiled.scaling.cost);
+        let at =
+            self.compiled.sheaf.state_offsets()[agent.0]..self.compiled.sheaf.state_offsets()[agent.0 + 1];
+        let v: Vec<f64> = self.z[at.clone()].iter().zip(&self.u[at]).map(|(z, u)| z - u).collect();
+        let mut duals = scaled.duals(self.rho, &v)?;
+        duals.equal.iter_mut().chain(&mut duals.at_most).for_each(|nu| *nu /= c);
+        duals.lower.iter_mut().zip(d).for_each(|(nu, d)| *nu /= c * d);
+        duals.upper.iter_mut().zip(d).for_each(|(nu, d)| *nu /= c * d);
+        Ok(duals)
     }
 
     /// The state of the last solve, for another solver of a network of the same shape.

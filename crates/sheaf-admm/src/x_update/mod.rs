@@ -55,7 +55,7 @@ pub use logistic::Logistic;
 pub use penalty::Penalty;
 pub use proximal::{ProxGrad, Proximal};
 pub use qp::{Qp, QpGrad};
-pub use quadratic::{Quadratic, QuadraticGrad};
+pub use quadratic::{Duals, Quadratic, QuadraticGrad};
 pub use second_order::SecondOrderCone;
 pub use simplex::Simplex;
 pub use tether::{Tether, TetherGrad};

@@ -19,12 +19,14 @@
 //! Memory: d² + k(d + 2k) numbers for k rows.
 
 mod dual;
+mod duals;
 mod far;
 mod proximal;
 mod scaled;
 mod vjp;
 mod work;
 
+pub use duals::Duals;
 pub use vjp::QuadraticGrad;
 
 use std::sync::Arc;
