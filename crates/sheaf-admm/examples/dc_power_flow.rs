@@ -122,7 +122,11 @@ fn solve(name: &str, text: &str, limit: (usize, f64)) -> Outcome {
             .bounds(lo, hi)
             .equal(Matrix::dense(right.len(), d, rows), right)
             .at_most(Matrix::dense(most.len(), d, limits.concat()), most);
-        agents.push((net.agent(f)?, d));
+        let id = net.agent(f)?;
+        // Angles cost nothing by themselves: a smaller penalty lets them move faster.
+        let penalty: Vec<f64> = (0..d).map(|j| if j < n { 0.2 } else { 1.0 }).collect();
+        net.set_penalty(id, &penalty)?;
+        agents.push((id, d));
     }
     for i in 0..buses {
         for (k, &j) in angles[i].iter().enumerate().skip(1) {

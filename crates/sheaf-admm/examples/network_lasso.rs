@@ -58,7 +58,9 @@ pub fn main() -> Outcome {
     );
 
     let mut whole = Program::default();
-    data.iter().for_each(|(_, q, _)| drop(whole.variables(q.iter().copied())));
+    for (_, q, _) in &data {
+        whole.variables(q.iter().copied());
+    }
     for (i, (quad, ..)) in data.iter().enumerate() {
         (0..D).for_each(|r| (r..D).for_each(|c| whole.p.push((i * D + r, i * D + c, quad[r][c]))));
     }
