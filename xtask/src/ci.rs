@@ -1,12 +1,13 @@
 //! The stages of CI: a table, cheapest first, and the loop over it.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::run::{cargo, check, root};
-use crate::{files, machete, readme};
+use crate::{deny, files, machete, package, readme};
 
 struct Stage {
     name: &'static str,
@@ -23,10 +24,16 @@ const STAGES: &[Stage] = &[
     Stage { name: "files", what: "file lengths, places of unsafe code and goldens, host names", run: files },
     Stage { name: "fmt", what: "cargo fmt --check", run: fmt },
     Stage { name: "machete", what: "no dependency that nothing uses", run: unused_dependencies },
+    Stage {
+        name: "deny",
+        what: "licences, sources and duplicate versions of dependencies",
+        run: dependencies,
+    },
     Stage { name: "clippy", what: "clippy on everything, warnings are errors", run: clippy },
     Stage { name: "test", what: "all tests, doc tests included", run: test },
     Stage { name: "simd-off", what: "all tests once more, as on a CPU without our kernels", run: simd_off },
     Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
+    Stage { name: "package", what: "what the published crates contain", run: packages },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
 ];
@@ -105,6 +112,16 @@ fn unused_dependencies() -> Result<Outcome> {
     Ok(if machete::run()? { Outcome::Done } else { Outcome::NotRun(machete::MISSING) })
 }
 
+fn dependencies() -> Result<Outcome> {
+    deny::run()?;
+    Ok(Outcome::Done)
+}
+
+fn packages() -> Result<Outcome> {
+    package::list()?;
+    Ok(Outcome::Done)
+}
+
 fn clippy() -> Result<Outcome> {
     let features = golden_features();
     check(&mut cargo(&[
@@ -121,14 +138,27 @@ fn clippy() -> Result<Outcome> {
 }
 
 fn test() -> Result<Outcome> {
-    check(&mut cargo(&["test", "--workspace"]))?;
+    check(&mut tests(&[])?)?;
     Ok(Outcome::Done)
 }
 
 fn simd_off() -> Result<Outcome> {
-    // The whole workspace, because for one package cargo would rebuild the dependencies with fewer features.
-    check(cargo(&["test", "--workspace", "--tests"]).env("SHEAF_SIMD", "off"))?;
+    check(tests(&["--tests"])?.env("SHEAF_SIMD", "off"))?;
     Ok(Outcome::Done)
+}
+
+/// `cargo test` of the whole workspace: for one package cargo would build the dependencies again with fewer features.
+/// Where the goldens are, with their features from the first build on, for the same reason.
+fn tests(more: &[&str]) -> Result<Command> {
+    let features = golden_features();
+    let mut arguments = vec!["test", "--workspace"];
+    let directory = goldens_directory()?;
+    if directory.is_some() {
+        arguments.extend(["--features", &features]);
+    }
+    let mut command = cargo(&[&arguments, more].concat());
+    command.envs(directory.map(|directory| ("SHEAF_GOLDENS", directory)));
+    Ok(command)
 }
 
 fn golden_tests() -> Result<Outcome> {

@@ -1,9 +1,13 @@
 //! Repository chores. `cargo xtask ci` runs everything CI checks, cheapest first.
 
 mod ci;
+mod deny;
 mod files;
 mod fixtures;
+mod fuzz;
 mod machete;
+mod mutants;
+mod package;
 mod readme;
 mod run;
 
@@ -16,6 +20,10 @@ cargo xtask ci [--only STAGE]      everything CI checks, cheapest first, or one 
 cargo xtask ci --list              the stages and what they check
 cargo xtask goldens                the golden tests alone; fails when there are no goldens
 cargo xtask unsafe                 where unsafe code may stand, alone
+cargo xtask package                builds every published crate from its package (slow)
+cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a release build
+cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
+cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, with cargo-mutants
 cargo xtask fixtures [--check]     makes the numpy fixtures again (or compares them), in tools/.venv";
 
 fn main() -> ExitCode {
@@ -44,6 +52,12 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["ci", "--only", stage] => ci::only(stage),
         ["goldens"] => ci::goldens(),
         ["unsafe"] => files::check_unsafe_code(),
+        ["package"] => package::verify(),
+        ["fuzz", cases] => fuzz::readers(cases, None),
+        ["fuzz", cases, reader] => fuzz::readers(cases, Some(reader)),
+        ["kills", count] => fuzz::kills(count),
+        ["mutants", count] => mutants::run(count, "1"),
+        ["mutants", count, seed] => mutants::run(count, seed),
         ["fixtures"] => fixtures::make(&[]),
         ["fixtures", "--check"] => fixtures::make(&["--check"]),
         other => bail!("unknown arguments {other:?}\n{HELP}"),

@@ -114,6 +114,16 @@ pub fn check_len(place: &str, expected: usize, got: usize) -> Result<()> {
     }
 }
 
+/// Refuses bf16 for scalars that have no such products.
+pub fn check_precision<T: crate::Real>(place: &str, precision: crate::Precision) -> Result<()> {
+    if precision == crate::Precision::Full || T::HAS_BF16 {
+        return Ok(());
+    }
+    let expected = "full precision with f64, whose purpose is to be exact";
+    Err(Error::new(ErrorKind::Unsupported, place, expected, precision.name())
+        .hint("take f32, or leave the precision at its default"))
+}
+
 /// Checks that a number is finite and positive.
 pub fn check_positive(place: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {

@@ -2,6 +2,9 @@
 
 pub mod admm;
 pub mod error;
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 mod linalg;
 mod matrix;
 pub mod network;
@@ -11,9 +14,9 @@ pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
 pub use matrix::Matrix;
-pub use sheaf_kernels::Real;
+pub use sheaf_kernels::{Precision, Real};
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -3,16 +3,27 @@
 //! The structs here are raw: they hold every argument as given. [`Cli::check`] turns them into [`Job`]s, or reports
 //! what is wrong before anything runs.
 
+mod bench;
+mod numbers;
+mod run_args;
+
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use sheaf_admm::Result;
+use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
-use crate::commands::{Bench, Export, Job, Train, eval, import, inspect, run, trace};
+use crate::commands::{
+    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+};
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
+pub use bench::BenchArgs;
+pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub use run_args::RunArgs;
 
 const START: &str = "\
 Start here:
@@ -23,7 +34,7 @@ Start here:
   sheaf solve mnist            watch 81 agents agree on a digit
 
 Results go to standard output, progress and errors to standard error.
-Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted after saving.";
+Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted.";
 
 /// Agents that see only a part of a problem, talk only to their neighbours, and together find the whole answer.
 #[derive(Debug, Parser)]
@@ -50,7 +61,7 @@ pub enum Command {
         task: TaskCommand<false>,
     },
     /// Solve a problem of your own from a file
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = run_args::EXAMPLES)]
     Run(RunArgs),
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
@@ -82,41 +93,37 @@ pub enum Command {
         /// A weights file, a checkpoint, or built-in weights like builtin:maze
         #[arg(value_name = "FILE|builtin:TASK")]
         weights: String,
+        /// Also show the whole configuration, every tensor and the record of the training
+        #[arg(long)]
+        history: bool,
     },
     /// Measure speed and memory on this machine
-    #[command(after_help = BENCH_EXAMPLES)]
+    #[command(after_help = bench::EXAMPLES)]
     Bench(BenchArgs),
+    /// Check this installation: CPU, threads, memory, built-in weights, and a self-test
+    #[command(after_help = "Example:\n  sheaf doctor\n\nThe exit code is 1 if the self-test fails.")]
+    Doctor,
+    /// Write completions for a shell to standard output
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// Which shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write manual pages, one a command
+    #[command(after_help = "Example:\n  sheaf man --out ~/.local/share/man/man1")]
+    Man {
+        /// The folder to write to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }
 
-const RUN_EXAMPLES: &str = "\
+const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
-  sheaf run problem.toml
-  sheaf run problem.json --tol 1e-9 --out solution.json --report
-
-docs/solver.md has the format. A problem that is not solved exits with 0 and says so in its status.";
-
-/// `sheaf run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Agents, edges and matrices; numbers inline, or in .npy, .npz and .mtx files beside it
-    #[arg(value_name = "PROBLEM.toml|.json")]
-    pub problem: PathBuf,
-    /// Write the solution as JSON: x of every agent, prices of every edge, residuals
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Show x of every agent, the prices of every edge and how the residuals fell
-    #[arg(long)]
-    pub report: bool,
-    /// Absolute and relative tolerance, instead of the file's
-    #[arg(long)]
-    pub tol: Option<f64>,
-    /// The most iterations, instead of the file's
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub iterations: Option<usize>,
-    /// The most seconds, instead of the file's
-    #[arg(long, value_name = "S")]
-    pub time_limit: Option<f64>,
-}
+  sheaf completions bash > ~/.local/share/bash-completion/completions/sheaf
+  sheaf completions zsh > ~/.zfunc/_sheaf
+  sheaf completions fish > ~/.config/fish/completions/sheaf.fish";
 
 const DATA_EXAMPLES: &str = "\
 Examples:
@@ -128,6 +135,7 @@ Examples:
   sheaf train experiments/maze.toml --out runs/maze
   sheaf train experiments/maze.toml --out runs/short --set train.steps=2000 --seed 7
   sheaf train --resume --out runs/maze
+  sheaf train --resume --out runs/maze --checkpoint runs/maze/checkpoints/step-00030000.safetensors
   sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
 
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
@@ -145,6 +153,9 @@ pub struct TrainArgs {
     /// Continue the run in RUN_DIR from its last checkpoint
     #[arg(long)]
     pub resume: bool,
+    /// With --resume, the checkpoint to continue from; the newest that is not damaged if not given
+    #[arg(long, value_name = "FILE", requires = "resume")]
+    pub checkpoint: Option<PathBuf>,
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -155,20 +166,38 @@ pub struct TrainArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Threads; one per core if not given. Their number does not change the result
-    #[arg(long, value_name = "T", value_parser = positive)]
+    #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,
     /// What follows a loss that is not a finite number, instead of the experiment's choice
     #[arg(long, value_enum)]
     pub on_nan: Option<OnNanArg>,
 }
 
-/// What follows a loss that is not a finite number.
+/// What follows a number that is lost: a loss or gradient that is not finite, a penalty that has become 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnNanArg {
     /// Stop and name the last good checkpoint
     Stop,
     /// Return to it and leave the bad batch out
     Rollback,
+}
+
+/// Precision of the operands of matrix products; sums are always f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionArg {
+    /// As they are
+    F32,
+    /// Rounded to bfloat16: faster on CPUs with AVX-512 BF16
+    Bf16,
+}
+
+impl From<PrecisionArg> for PrecisionKind {
+    fn from(arg: PrecisionArg) -> Self {
+        match arg {
+            PrecisionArg::F32 => Self::F32,
+            PrecisionArg::Bf16 => Self::Bf16,
+        }
+    }
 }
 
 const EVAL_EXAMPLES: &str = "\
@@ -191,17 +220,20 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE.npz|FILE.csv|DIR")]
     pub data: PathBuf,
     /// Iterations of every sample; the experiment's number if not given
-    #[arg(long, value_name = "K", value_parser = positive, conflicts_with = "until_settled")]
+    #[arg(long, value_name = "K", value_parser = iterations, conflicts_with = "until_settled")]
     pub iterations: Option<usize>,
     /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
     /// before, or a complete answer stood for 5 iterations
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle
-    #[arg(long, value_name = "K", value_parser = positive, default_value = "400", requires = "until_settled")]
+    #[arg(long, value_name = "K", value_parser = iterations, default_value = "400", requires = "until_settled")]
     pub max_iterations: usize,
+    /// Precision of the operands of matrix products, instead of the experiment's
+    #[arg(long, value_enum)]
+    pub precision: Option<PrecisionArg>,
     /// Threads; one per core if not given
-    #[arg(long, value_name = "T", value_parser = positive)]
+    #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,
     /// Options that only some tasks have.
     #[command(flatten)]
@@ -228,7 +260,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "I", default_value_t = 0)]
     pub index: usize,
     /// Iterations; the experiment's number if not given
-    #[arg(long, value_name = "K", value_parser = positive)]
+    #[arg(long, value_name = "K", value_parser = iterations)]
     pub iterations: Option<usize>,
     /// The file to write
     #[arg(long, value_name = "T.safetensors")]
@@ -291,54 +323,6 @@ pub struct ExportArgs {
     pub out: PathBuf,
 }
 
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  sheaf bench train --task maze --iterations 27
-  sheaf bench eval --task maze --iterations 100 --json
-  sheaf bench solve --task maze --size 1001 --iterations 20
-  sheaf bench scaling --task maze
-  sheaf bench train --task sudoku --experiment experiments/sudoku-orthonormal.toml
-
-Nanoseconds per agent and iteration are those of one core: wall time times threads.";
-
-/// `sheaf bench`.
-#[derive(Debug, Args)]
-pub struct BenchArgs {
-    /// What to measure; all but scaling if not given
-    #[arg(value_enum)]
-    pub kind: Option<BenchKind>,
-    /// Which task
-    #[arg(long, default_value = tasks::names()[0], value_parser = PossibleValuesParser::new(tasks::names()))]
-    pub task: String,
-    /// The experiment whose model to measure; the published one if not given
-    #[arg(long, value_name = "FILE.toml")]
-    pub experiment: Option<PathBuf>,
-    /// Iterations of a sample
-    #[arg(long, value_name = "K", value_parser = positive)]
-    pub iterations: Option<usize>,
-    /// Samples in a batch
-    #[arg(long, value_name = "B", value_parser = positive)]
-    pub batch: Option<usize>,
-    /// Size of a sample; with scaling, the largest
-    #[arg(long, value_name = "N")]
-    pub size: Option<usize>,
-    /// Threads; one per core if not given
-    #[arg(long, value_name = "T", value_parser = positive)]
-    pub threads: Option<usize>,
-    /// How long to measure each row
-    #[arg(long, default_value_t = 4.0)]
-    pub seconds: f64,
-}
-
-/// A count of at least one.
-pub(crate) fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("expected 1 or more".into()),
-        Ok(count) => Ok(count),
-        Err(_) => Err("expected a whole number, 1 or more".into()),
-    }
-}
-
 impl Cli {
     /// The job, if there is one to run; errors are usage errors.
     pub fn check(self) -> Result<Option<Box<dyn Job>>> {
@@ -353,8 +337,11 @@ impl Cli {
             Some(Command::Trace(args)) => trace(args)?,
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
-            Some(Command::Inspect { weights }) => inspect(&weights)?,
+            Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,
             Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+            Some(Command::Doctor) => doctor(),
+            Some(Command::Completions { shell }) => completions(shell),
+            Some(Command::Man { out }) => man(out),
         }))
     }
 }

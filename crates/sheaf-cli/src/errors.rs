@@ -1,9 +1,12 @@
 //! Exit codes and error messages: `error:` what and where, then `hint:` what to do.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use sheaf_admm::Error;
+
+use crate::{report, terminal};
 
 /// How the tool exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +39,58 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Reports a panic of the program itself as an error: what, where, and what to do about it. A panic is a defect, but
+/// even then the exit code is one of the documented ones.
+pub fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place =
+            info.location().map_or("unknown place".into(), |at| format!("{}:{}", at.file(), at.line()));
+        let what = info.payload_as_str().unwrap_or("no message");
+        let _ = write!(
+            std::io::stderr(),
+            "error: internal error at {place}: {}\nhint: this is a defect of sheaf; please report it with the \
+             command and its input\n",
+            terminal::part(what)
+        );
+    }));
+}
+
 /// Writes an error to standard error.
 pub fn tell(error: &Error, exit: Exit) -> ExitCode {
-    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let coloured = terminal::colours(std::io::stderr().is_terminal());
     // Standard error may be closed; the exit code still reports the failure.
-    let _ = write!(std::io::stderr(), "{}", text(error, coloured));
+    let _ = write!(std::io::stderr(), "{}", terminal::spelled(&text(error, coloured)));
     exit.into()
 }
 
-/// An error as lines of text.
+/// Shows help or a usage error of the argument parser. Arguments are shown safely and as the locale can show them.
+pub fn tell_usage(error: &clap::Error) -> ExitCode {
+    let rendered = error.render();
+    let to_stderr = error.use_stderr();
+    let is_terminal =
+        if to_stderr { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
+    let plain = rendered.to_string();
+    // Colour codes are escapes too: a message with arguments that hold some is shown without colours.
+    let text = match terminal::lines(&plain) {
+        Cow::Borrowed(_) if terminal::colours(is_terminal) => rendered.ansi().to_string(),
+        safe => safe.into_owned(),
+    };
+    let text = terminal::spelled(&text);
+    if to_stderr {
+        let _ = write!(std::io::stderr(), "{text}");
+        return Exit::Usage.into();
+    }
+    match report::print(&text) {
+        Ok(()) => Exit::Success.into(),
+        Err(error) => tell(&error, Exit::Failure),
+    }
+}
+
+/// An error as lines of text; what comes from files is safe to show.
 pub fn text(error: &Error, coloured: bool) -> String {
     let (red, cyan, plain) = if coloured { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
-    let what = format!("{}: expected {}, got {}", error.place(), error.expected(), error.got());
-    let hint = error.hint_text().map(|hint| format!("{cyan}hint:{plain} {hint}\n"));
+    let [place, expected, got] = [error.place(), error.expected(), error.got()].map(terminal::part);
+    let what = format!("{place}: expected {expected}, got {got}");
+    let hint = error.hint_text().map(|hint| format!("{cyan}hint:{plain} {}\n", terminal::part(hint)));
     format!("{red}error:{plain} {what}\n{}", hint.unwrap_or_default())
 }

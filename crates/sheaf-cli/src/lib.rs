@@ -7,6 +7,7 @@
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
 //! | [`problem`] | files with problems of one's own |
+//! | [`terminal`] | what a terminal can show, and text that is safe to show there |
 //! | [`draw`] | pictures |
 
 pub mod args;
@@ -17,3 +18,4 @@ pub mod problem;
 pub mod progress;
 pub mod report;
 pub mod tasks;
+pub mod terminal;

@@ -8,7 +8,16 @@ use sheaf_cli::commands::Ending;
 use sheaf_cli::errors::{self, Exit};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    errors::report_panics();
+    // A panic is a defect, already reported by the hook; the exit code is a documented one all the same.
+    std::panic::catch_unwind(run).unwrap_or_else(|_| Exit::Failure.into())
+}
+
+fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return errors::tell_usage(&error),
+    };
     let json = cli.json;
     let job = match cli.check() {
         Ok(Some(job)) => job,

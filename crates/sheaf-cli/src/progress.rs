@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sheaf_admm::Result;
 
+use crate::terminal;
+
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes a line to standard error. A closed standard error, as in `sheaf train … 2>&1 | head`, does not stop the work.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", terminal::spelled(&terminal::lines(line)));
 }
 
 /// A progress bar that appears once the work has taken long enough.
@@ -72,7 +74,7 @@ impl Bar {
     }
 
     fn show_if_long(&self) {
-        let late = self.start.elapsed() >= PATIENCE && std::io::stderr().is_terminal();
+        let late = self.start.elapsed() >= PATIENCE && terminal::moves(std::io::stderr().is_terminal());
         if late && !self.shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -96,7 +98,8 @@ pub fn timed<T>(
     Ok((result, start.elapsed().as_secs_f64()))
 }
 
-/// A spinner for work that cannot be counted; it also appears only once the work has taken long enough.
+/// A spinner for work that cannot be counted; it also appears only once the work has taken long enough. Without a
+/// terminal, one line says what is being done.
 #[derive(Debug)]
 pub struct Waiting {
     bar: ProgressBar,
@@ -115,11 +118,14 @@ impl Waiting {
         let later = bar.clone();
         std::thread::spawn(move || {
             // The other end is dropped when the work ends.
-            if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout)
-                && std::io::stderr().is_terminal()
-            {
+            if over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            if terminal::moves(std::io::stderr().is_terminal()) {
                 later.set_draw_target(ProgressDrawTarget::stderr());
                 later.enable_steady_tick(Duration::from_millis(100));
+            } else {
+                say(&format!("{what} …"));
             }
         });
         Self { bar, _done: done }

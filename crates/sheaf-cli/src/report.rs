@@ -14,6 +14,8 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::train::file::io_error;
 
+use crate::terminal;
+
 /// The results of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -109,6 +111,7 @@ impl Report {
             (true, _) => format!("{mean:.1} on average until settled, at most {most}"),
             (_, true) => format!("{mean:.1} on average until within tolerance, at most {most}"),
             _ if rounds > 1 => format!("{mean:.1} on average, {most} a round"),
+            _ if mean == 0.0 => "0: the agents do not coordinate".into(),
             _ => most.to_string(),
         };
         // A number that is equal for all samples is an integer.
@@ -123,7 +126,7 @@ impl Report {
         let mut out = self.above.clone();
         for entry in shown() {
             // Writing to a string cannot fail.
-            let _ = writeln!(out, "{:<width$}  {}", entry.label, entry.text);
+            let _ = writeln!(out, "{:<width$}  {}", entry.label, terminal::line(&entry.text));
         }
         out
     }
@@ -137,7 +140,7 @@ impl Report {
 
     /// Prints the report in one form or the other.
     pub fn print(&self, json: bool) -> Result<()> {
-        print(&if json { self.json()? } else { self.text() })
+        if json { print(&terminal::json(&self.json()?)) } else { print(&terminal::spelled(&self.text())) }
     }
 }
 

@@ -9,8 +9,10 @@
 
 mod portable;
 
+use super::aligned::AlignedVec;
+use super::bf16::pairs_len;
 use super::simd::{Level, level};
-use crate::Real;
+use crate::{Precision, Real};
 
 /// A row-major matrix view: `rows × cols`, consecutive rows `stride` apart.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +22,8 @@ pub struct Mat<'a, T> {
     cols: usize,
     row_stride: usize,
     col_stride: usize,
+    /// The matrix as bf16 pairs, if it was packed before.
+    pairs: &'a [u32],
 }
 
 impl<'a, T> Mat<'a, T> {
@@ -34,7 +38,23 @@ impl<'a, T> Mat<'a, T> {
     pub fn strided(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Self {
         assert!(cols <= stride || rows <= 1, "matrix view: rows overlap");
         assert!(data.len() >= last_index(rows, cols, stride), "matrix view: slice too short");
-        Self { data, rows, cols, row_stride: stride, col_stride: 1 }
+        Self { data, rows, cols, row_stride: stride, col_stride: 1, pairs: &[] }
+    }
+
+    /// The same matrix, with what [`pack_bf16`] made of it: as a right operand in bf16 it is not packed again.
+    #[inline]
+    pub fn packed(self, pairs: &'a [u32]) -> Self {
+        assert!(
+            pairs.is_empty() || pairs.len() == pairs_len(self.rows, self.cols),
+            "matrix view: other pairs"
+        );
+        Self { pairs, ..self }
+    }
+
+    /// The matrix as bf16 pairs, or nothing.
+    #[inline]
+    pub(crate) fn pairs(&self) -> &'a [u32] {
+        self.pairs
     }
 
     /// (rows, columns).
@@ -64,6 +84,7 @@ impl<'a, T> Mat<'a, T> {
             cols: self.rows,
             row_stride: self.col_stride,
             col_stride: self.row_stride,
+            pairs: &[],
         }
     }
 }
@@ -86,13 +107,22 @@ pub struct Product<'a, T> {
 
 /// Scalars that can be multiplied.
 pub trait Gemm: Sized {
+    /// Whether [`product_bf16`](Self::product_bf16) rounds its operands.
+    const HAS_BF16: bool;
     /// Runs a product, at most at this level.
     fn product(product: Product<'_, Self>, limit: Level);
+    /// Runs a product with operands rounded to bf16, at most at this level. Only `f32` has such products; `f64` runs
+    /// the product as it is, and whoever lets a user choose the precision refuses the combination.
+    fn product_bf16(product: Product<'_, Self>, limit: Level);
+    /// See [`pack_bf16`].
+    fn pack_bf16(b: Mat<'_, Self>, to: &mut AlignedVec<u32>);
 }
 
 macro_rules! gemm_of {
-    ($t:ident, $kernel:ident) => {
+    ($t:ident, $kernel:ident, $has:literal, $bf16:path, $pack:path) => {
         impl Gemm for $t {
+            const HAS_BF16: bool = $has;
+
             #[allow(unsafe_code)]
             #[inline]
             fn product(product: Product<'_, $t>, limit: Level) {
@@ -107,12 +137,22 @@ macro_rules! gemm_of {
                     _ => portable::product(product),
                 }
             }
+
+            #[inline]
+            fn product_bf16(product: Product<'_, $t>, limit: Level) {
+                $bf16(product, limit)
+            }
+
+            #[inline]
+            fn pack_bf16(b: Mat<'_, $t>, to: &mut AlignedVec<u32>) {
+                $pack(b, to)
+            }
         }
     };
 }
 
-gemm_of!(f32, product_f32);
-gemm_of!(f64, product_f64);
+gemm_of!(f32, product_f32, true, super::bf16::product, super::bf16::pack);
+gemm_of!(f64, product_f64, false, f64::product, drop_pairs);
 
 /// `out = beta·out + alpha·a·b`, `out` dense row-major `a.rows × b.cols`; `beta` must be 0 or 1.
 #[inline]
@@ -121,24 +161,77 @@ pub fn gemm<T: Real>(out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta
     gemm_strided(out, stride, a, b, alpha, beta);
 }
 
+/// Packs a matrix that is the right operand of many bf16 products, for [`Mat::packed`]. Where there is no use for it, `to`
+/// becomes empty. Allocates only when the matrix is larger than all before.
+pub fn pack_bf16<T: Real>(b: Mat<'_, T>, to: &mut AlignedVec<u32>) {
+    T::pack_bf16(b, to);
+}
+
+/// `f64` has no bf16 products.
+fn drop_pairs(_b: Mat<'_, f64>, to: &mut AlignedVec<u32>) {
+    *to = AlignedVec::default();
+}
+
 /// Whether products may allocate: only those of the `gemm` crate do, on CPUs without this crate's kernels and with
 /// `SHEAF_SIMD=off`. For tests that count allocations.
 pub fn may_allocate() -> bool {
     level() == Level::Portable
 }
 
-/// As [`gemm()`], at most at this level: for benches and tests that compare levels.
-pub fn gemm_at<T: Real>(limit: Level, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+/// As [`gemm()`], with operands in this precision.
+#[inline]
+pub fn gemm_in<T: Real>(
+    precision: Precision,
+    out: &mut [T],
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
     let stride = b.cols;
-    run(limit, out, stride, a, b, alpha, beta);
+    gemm_strided_in(precision, out, stride, a, b, alpha, beta);
+}
+
+/// As [`gemm_in`], at most at this level: for benches and tests that compare levels.
+pub fn gemm_at<T: Real>(
+    (limit, precision): (Level, Precision),
+    out: &mut [T],
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
+    let stride = b.cols;
+    run((limit, precision), out, stride, a, b, alpha, beta);
 }
 
 /// As [`gemm()`], with the rows of `out` `stride` apart.
 pub fn gemm_strided<T: Real>(out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
-    run(level(), out, stride, a, b, alpha, beta);
+    run((level(), Precision::Full), out, stride, a, b, alpha, beta);
 }
 
-fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Mat<'_, T>, alpha: T, beta: T) {
+/// As [`gemm_strided`], with operands in this precision.
+pub fn gemm_strided_in<T: Real>(
+    precision: Precision,
+    out: &mut [T],
+    stride: usize,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
+    run((level(), precision), out, stride, a, b, alpha, beta);
+}
+
+fn run<T: Real>(
+    (limit, precision): (Level, Precision),
+    out: &mut [T],
+    stride: usize,
+    a: Mat<'_, T>,
+    b: Mat<'_, T>,
+    alpha: T,
+    beta: T,
+) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     assert_eq!(k, b.rows, "gemm: inner dimensions differ");
     assert!(n <= stride || m <= 1, "gemm: output rows overlap");
@@ -149,7 +242,11 @@ fn run<T: Real>(limit: Level, out: &mut [T], stride: usize, a: Mat<'_, T>, b: Ma
     }
     let add = beta == T::ONE;
     if k > 0 {
-        T::product(Product { out, stride, a, b, alpha, add }, limit);
+        let product = Product { out, stride, a, b, alpha, add };
+        match precision {
+            Precision::Full => T::product(product, limit),
+            Precision::Bf16 => T::product_bf16(product, limit),
+        }
     } else if !add {
         (0..m).for_each(|i| out[i * stride..][..n].fill(T::ZERO));
     }
@@ -245,7 +342,7 @@ mod tests {
                 reference(&mut want, n + pad, a, b, alpha, add);
                 for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
                     let (mut got, beta) = (before.clone(), if add { T::ONE } else { T::ZERO });
-                    run(level, &mut got, n + pad, a, b, alpha, beta);
+                    run((level, Precision::Full), &mut got, n + pad, a, b, alpha, beta);
                     // Sums of k products near 1, in any order.
                     let limit = 4.0 * T::EPSILON.to_f64() * (k as f64 + 4.0);
                     for (g, w) in got.iter().zip(&want) {
@@ -278,7 +375,8 @@ mod tests {
     fn what_lies_in_the_output_is_not_read_when_it_is_overwritten() {
         for level in [Level::Plain, Level::Portable, Level::Avx2, Level::Avx512] {
             let mut out = [f32::NAN; 6];
-            run(level, &mut out, 3, Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3), 1.0, 0.0);
+            let (a, b) = (Mat::new(&[1.0, 2.0], 2, 1), Mat::new(&[3.0; 3], 1, 3));
+            run((level, Precision::Full), &mut out, 3, a, b, 1.0, 0.0);
             assert_eq!(out, [3.0, 3.0, 3.0, 6.0, 6.0, 6.0]);
         }
     }

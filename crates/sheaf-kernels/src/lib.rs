@@ -8,12 +8,14 @@
 
 pub mod activation;
 pub mod aligned;
+mod bf16;
 pub mod cliques;
 pub mod diagonal_prox;
 pub mod diagonal_sweep;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
+pub mod precision;
 #[cfg(target_arch = "x86_64")]
 mod product;
 pub mod reduce;
@@ -26,4 +28,5 @@ pub mod thin;
 pub mod tiles;
 pub mod vector;
 
+pub use precision::Precision;
 pub use scalar::Real;

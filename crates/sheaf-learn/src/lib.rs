@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod init;
+pub mod limits;
 pub mod model;
 pub mod nn;
 pub mod params;

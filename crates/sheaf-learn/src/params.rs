@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::limits::MAX_PARAMETERS;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 /// One named tensor inside the flat vector.
@@ -37,13 +38,13 @@ impl ParamLayout {
         Self::default()
     }
 
-    /// Appends a tensor and returns its range. Names must be unique and the total size must fit the address space. A
+    /// Appends a tensor and returns its range. Names must be unique and the total size must not exceed
+    /// [`MAX_PARAMETERS`]. A
     /// layer declares several tensors at once, so [`check`](Self::check) reports a mistake afterwards.
     pub fn add(&mut self, name: impl Into<String>, shape: &[usize]) -> Range<usize> {
         let name = name.into();
         let size = shape.iter().try_fold(1usize, |size, &n| size.checked_mul(n));
-        let end =
-            size.and_then(|size| self.len.checked_add(size)).filter(|&end| end <= isize::MAX as usize / 8);
+        let end = size.and_then(|size| self.len.checked_add(size)).filter(|&end| end <= MAX_PARAMETERS);
         if self.mistake.is_none() && self.find(&name).is_some() {
             self.mistake = Some(Mistake::Twice(name.clone()));
         } else if self.mistake.is_none() && end.is_none() {
@@ -55,7 +56,7 @@ impl ParamLayout {
         range
     }
 
-    /// Returns the first invalid declaration: a duplicate name, or a size that exceeds the address space. Training and
+    /// Returns the first invalid declaration: a duplicate name, or a model that is too large. Training and
     /// file I/O call this before they use a layout.
     pub fn check(&self) -> Result<()> {
         match &self.mistake {
@@ -66,7 +67,8 @@ impl ParamLayout {
             }
             Some(Mistake::TooLarge(name)) => {
                 let place = format!("parameter `{name}`");
-                Err(Error::new(ErrorKind::Shape, place, "a size that memory can hold", "a larger one"))
+                let want = format!("a model of at most {MAX_PARAMETERS} parameters");
+                Err(Error::new(ErrorKind::Shape, place, want, "a larger one"))
             }
         }
     }

@@ -131,6 +131,64 @@ fn one_flipped_bit_among_the_numbers_is_noticed() {
 }
 
 #[test]
+fn no_flipped_bit_of_header_configuration_counters_or_numbers_goes_unnoticed() {
+    let (dir, layout) = (Dir::new("any-bit"), layout());
+    let path = dir.0.join("step.safetensors");
+    checkpoint(layout.len()).save(&path, &layout).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for bit in 0..8 * whole.len() {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let read = WeightsFile::parse("flipped", bytes);
+        assert!(read.is_err(), "bit {} of byte {} was not noticed", bit % 8, bit / 8);
+    }
+    WeightsFile::parse("whole", whole).unwrap();
+}
+
+/// A file as earlier versions wrote it: format 1, with a checksum of the tensors alone.
+fn old_format(bytes: &[u8]) -> Vec<u8> {
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
+    let at = header.find("crc32c-file:").unwrap();
+    let sum = format!("crc32c:{:08x}", crc32c::crc32c(&bytes[8 + length..]));
+    let mut header =
+        header.replacen(&header[at..at + 20], &sum, 1).replace("\"version\":\"2\"", "\"version\":\"1\"");
+    header.extend([' '; 5]); // the mark is shorter; tensors stay where they are
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &bytes[8 + length..]].concat()
+}
+
+#[test]
+fn files_of_the_old_format_load_with_a_note_and_their_tensors_are_still_checked() {
+    let params = checkpoint(layout().len()).state.params;
+    let new = encode_weights(&layout(), &params, &about(), Precision::F32).unwrap();
+    assert_eq!(WeightsFile::parse("new", new.clone()).unwrap().tensors().note(), None);
+    let old = old_format(&new);
+    let file = WeightsFile::parse("old", old.clone()).unwrap();
+    assert_eq!(bits(&file.params(&layout()).unwrap()), bits(&params));
+    assert!(file.tensors().note().unwrap().contains("sheaf export"));
+    let mut damaged = old;
+    *damaged.last_mut().unwrap() ^= 1;
+    fails(WeightsFile::parse("old", damaged), ErrorKind::Malformed, &["checksum"]);
+}
+
+#[test]
+fn a_new_file_without_its_checksum_is_refused() {
+    let bytes = encode_weights(&layout(), &[0.5; 23], &about(), Precision::F32).unwrap();
+    let place = bytes.windows(10).position(|w| w == b"\"checksum\"").unwrap();
+    let mut renamed = bytes;
+    renamed[place + 1] = b'C';
+    fails(WeightsFile::parse("renamed", renamed), ErrorKind::Malformed, &["checksum of the whole file"]);
+}
+
+#[test]
+fn names_of_tensors_have_a_limit() {
+    let mut layout = ParamLayout::new();
+    layout.add("n".repeat(1 << 16), &[2]);
+    let bytes = encode_weights(&layout, &[1.0, 2.0], &about(), Precision::F32).unwrap();
+    fails(WeightsFile::parse("long", bytes), ErrorKind::Malformed, &["at most 1024 bytes", "65536"]);
+}
+
+#[test]
 fn another_models_checkpoint_names_the_tensor() {
     let (dir, layout) = (Dir::new("other"), layout());
     let path = dir.0.join("step.safetensors");
@@ -159,7 +217,7 @@ fn numbers_of_another_type_are_an_error() {
     let (dir, layout) = (Dir::new("type"), layout());
     let path = dir.0.join("step.safetensors");
     checkpoint(layout.len()).save(&path, &layout).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
+    let mut bytes = old_format(&fs::read(&path).unwrap());
     let place = bytes.windows(5).rposition(|w| w == b"\"F32\"").unwrap();
     bytes[place + 1] = b'I';
     fs::write(&path, bytes).unwrap();

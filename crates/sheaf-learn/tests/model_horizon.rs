@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sheaf_admm::admm::Adjoint;
-use sheaf_learn::model::{Horizon, Iterations, Loss, Targets};
+use sheaf_learn::model::{CoordinationKind, Horizon, Iterations, Loss, Targets};
 use sheaf_learn::train::loss::IGNORE;
 use sheaf_testkit::{TestRng, assert_gradient};
 
@@ -53,10 +53,10 @@ fn sections_without_meaning_are_refused_by_key() {
         (Iterations { adjoint: "none".into(), ..usual() }, "iterations.adjoint"),
         (Iterations { adjoint: "implicit".into(), gradient: 5, ..usual() }, "iterations.gradient"),
     ] {
-        assert_eq!(section.check(4).unwrap_err().place(), place);
+        assert_eq!(section.check(4, CoordinationKind::Admm).unwrap_err().place(), place);
     }
-    usual().check(4).unwrap();
-    Iterations { gradient: 4, ..usual() }.check(4).unwrap();
+    usual().check(4, CoordinationKind::Admm).unwrap();
+    Iterations { gradient: 4, ..usual() }.check(4, CoordinationKind::Admm).unwrap();
 }
 
 fn check_loss(loss: Loss, outputs: usize, targets: &Targets, counted: usize) {
@@ -84,4 +84,30 @@ fn the_squared_error_is_the_weighted_sum_of_squares() {
     let mut outputs = [3.0, 7.0, -2.5];
     let value = Loss::SquaredError.grad(&mut outputs, &targets, 0.5, &mut []);
     assert_eq!((value, outputs), (0.5 * (4.0 + 0.25), [2.0, 0.0, -0.5]));
+}
+
+#[test]
+fn only_a_model_without_coordination_may_have_no_iterations() {
+    for (section, place) in [
+        (Iterations { train: 0, ..Iterations::default() }, "iterations.train"),
+        (Iterations { eval: 0, ..Iterations::default() }, "iterations.eval"),
+    ] {
+        let refused = section.check(2, CoordinationKind::Admm).unwrap_err();
+        assert_eq!(refused.place(), place);
+        assert!(refused.hint_text().is_some_and(|hint| hint.contains("coordination")), "{refused}");
+        section.check(2, CoordinationKind::None).unwrap();
+    }
+}
+
+#[test]
+fn residuals_and_fixed_points_need_admm() {
+    for (section, place) in [
+        (Iterations { tolerance: 1e-3, ..Iterations::default() }, "iterations.tolerance"),
+        (Iterations { adjoint: "implicit".into(), ..Iterations::default() }, "iterations.adjoint"),
+    ] {
+        section.check(2, CoordinationKind::Admm).unwrap();
+        let refused = section.check(2, CoordinationKind::None).unwrap_err();
+        assert_eq!(refused.place(), place);
+        assert!(refused.hint_text().is_some(), "{refused}");
+    }
 }

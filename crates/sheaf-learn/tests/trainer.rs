@@ -100,7 +100,8 @@ const CONFIG: &str = "[train]\nlearning_rate = 0.1\non_nan = \"stop\"\n";
 
 fn run<'a>(dir: &'a Dir, options: &'a TrainOptions, resume: bool) -> Run<'a> {
     let may_change = &["train.on_nan"];
-    Run { dir: &dir.0, task: "toy", config: CONFIG, seed: 7, options, resume, may_change, init: None }
+    let (task, config, checkpoint, init) = ("toy", CONFIG, None, None);
+    Run { dir: &dir.0, task, config, seed: 7, options, resume, checkpoint, may_change, init }
 }
 
 /// Sets the stop flag after a step and records the events.
@@ -126,6 +127,7 @@ impl TrainObserver for Listener<'_> {
         self.heard.push(match event {
             TrainEvent::Started { step } => format!("started {step}"),
             TrainEvent::Evaluating { .. } => return,
+            TrainEvent::Note { text } => format!("note: {text}"),
             TrainEvent::Evaluated { step, metrics, best } => {
                 assert_eq!(metrics.len(), 2);
                 format!("evaluated {step} {best}")

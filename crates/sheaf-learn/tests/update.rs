@@ -86,6 +86,7 @@ fn updates_are_those_of_the_trainer_and_an_older_configuration_resumes() {
         seed: 3,
         options: &few,
         resume: false,
+        checkpoint: None,
         may_change: &[],
         init: None,
     };

@@ -1,6 +1,9 @@
 //! Maze, MNIST and Sudoku as sheaves of agents; the same four files for each task: data, views, model, metrics.
 
 pub mod baselines;
+#[cfg(all(debug_assertions, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 pub mod maze;
 pub mod mnist;
 pub mod npz;

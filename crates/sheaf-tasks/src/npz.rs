@@ -17,22 +17,24 @@
 
 mod array;
 
-use std::fs;
 use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use npyz::{NpyFile, Order};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::write_whole;
+use sheaf_learn::limits::MAX_SET_BYTES;
+use sheaf_learn::train::file::{read_at_most, write_whole};
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 pub use array::{Array, Values};
 
-/// Maximum data size of one array, 1 GiB: a small damaged file must not exhaust memory.
-pub const MAX_ARRAY_BYTES: u64 = 1 << 30;
+/// Maximum data size of one array, 256 MiB, which is 740,000 mazes of 19 × 19: a small file must not exhaust memory.
+pub const MAX_ARRAY_BYTES: u64 = MAX_SET_BYTES;
+/// Maximum size of a file.
+pub const MAX_FILE_BYTES: u64 = 1 << 29;
 
 /// NumPy's own limit for the text of a header.
 const MAX_HEADER: u64 = 10_000;
@@ -49,10 +51,7 @@ pub struct Npz {
 impl Npz {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|e| {
-            Error::new(ErrorKind::Io, path.display().to_string(), "a readable file", e)
-                .hint("check the path and its permissions")
-        })?;
+        let bytes = read_at_most(path, MAX_FILE_BYTES, "a readable file")?;
         Self::from_bytes(bytes, path.display().to_string())
     }
 

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Case, Small, check_keys, differences, experiment};
-use sheaf_learn::model::Horizon;
+use sheaf_learn::model::evaluate::{Single, SolveOptions};
+use sheaf_learn::model::{Horizon, Worker};
 use sheaf_learn::task::Task;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
@@ -29,6 +30,52 @@ fn sudoku(keys: &[&str]) {
 }
 
 #[test]
+fn a_model_without_coordination_is_differentiated() {
+    let none = "model.coordination=none";
+    maze(&[none]);
+    maze(&[none, "model.maps=identity", "model.penalty=per-agent", "model.start=zeros"]);
+    check_keys::<Mnist>(&[none], 3, SHORT);
+    sudoku(&[none, "model.maps=orthonormal"]);
+}
+
+#[test]
+fn without_coordination_the_decoder_reads_h_and_iterations_change_nothing() {
+    let case = Case::<Maze>::new(&["model.coordination=none"], 3);
+    let names: Vec<&str> = case.model.layout().entries().iter().map(|e| e.name.as_str()).collect();
+    assert!(names.iter().all(|n| n.starts_with("encoder/") || n.starts_with("decoder/")), "{names:?}");
+    let params = case.noisy(4);
+    assert_eq!(case.gradient(&params, SHORT), case.gradient(&params, Horizon::whole(0, 1)));
+    let samples = case.samples(&case.set);
+    let single = Single::<f64, _, _>::new(&case.model, &params, &case.board.sheaf, &samples, 1).unwrap();
+    let traced = single.trace(5).unwrap();
+    let (at, index) = single.setting();
+    let mut worker = Worker::default();
+    worker.decode(&at, index, &traced.h0);
+    assert_eq!(traced.outputs, worker.outputs());
+    assert!(traced.states.is_empty());
+    let params: Vec<f32> = params.iter().map(|&p| p as f32).collect();
+    let solved = Maze::answers(&case, &params, &case.set, &SolveOptions::fixed(9));
+    assert!(solved.iter().all(|s| s.iterations == 0));
+}
+
+#[test]
+fn message_passing_is_differentiated() {
+    let talk = "model.coordination=message-passing";
+    for keys in [
+        &[talk][..],
+        &[talk, "model.messages=shared"],
+        &[talk, "model.aggregation=mean", "model.message_width=6"],
+        &[talk, "model.aggregation=add", "model.messages=shared"],
+        &[talk, "model.aggregation=degree", "model.message_width=4"],
+        &[talk, "model.aggregation=degree", "model.message_width=6", "model.messages=shared"],
+    ] {
+        maze(keys);
+        sudoku(keys);
+        check_keys::<Mnist>(keys, 3, SHORT);
+    }
+}
+
+#[test]
 fn every_objective_is_differentiated() {
     for objective in ["l1-box", "quadratic", "lasso", "non-negative", "tether"] {
         for agreement in ["soft", "hard"] {
@@ -38,6 +85,40 @@ fn every_objective_is_differentiated() {
         }
     }
     maze(&["model.objective=lasso", "model.l1=0"]);
+}
+
+#[test]
+fn objectives_beyond_the_diagonal_are_differentiated() {
+    for keys in [
+        &["model.objective=dense"][..],
+        &["model.objective=dense", "model.objective_rank=5", "model.agreement=hard"],
+        &["model.objective=dense", "model.penalty=per-agent", "model.relaxation=1.5"],
+        &["model.objective=equality"],
+        &["model.objective=equality", "model.objective_rows=4", "model.agreement=hard"],
+        &["model.objective=equality", "model.balancing=true", "model.rho_init=20"],
+        &["model.objective=qp"],
+        &["model.objective=qp", "model.objective_rows=7", "model.upper_init=0.05"],
+    ] {
+        maze(keys);
+    }
+    sudoku(&["model.objective=dense", "model.maps=low-rank"]);
+    sudoku(&["model.objective=equality"]);
+    check_keys::<Mnist>(&["model.objective=dense"], 3, SHORT);
+    check_keys::<Mnist>(&["model.objective=qp"], 2, SHORT);
+}
+
+#[test]
+fn a_dense_objective_without_factor_is_the_quadratic_one() {
+    let dense = Case::<Maze>::new(&["model.objective=dense"], 2);
+    let plain = Case::<Maze>::new(&["model.objective=quadratic"], 2);
+    let params = plain.noisy(5);
+    let mut with_factor = vec![0.0; dense.model.layout().len()];
+    for entry in plain.model.layout().entries() {
+        let own = dense.model.layout().range(&entry.name).unwrap();
+        with_factor[own].copy_from_slice(&params[entry.range.clone()]);
+    }
+    let (a, b) = (dense.gradient(&with_factor, SHORT).0, plain.gradient(&params, SHORT).0);
+    assert!((a - b).abs() < 1e-12, "{a} and {b}");
 }
 
 #[test]
@@ -243,6 +324,11 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
         (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
         (&["model.rank=0"], "model.rank"),
+        (&["model.objective=dense", "model.objective_rank=0"], "model.objective_rank"),
+        (&["model.objective=qp", "model.objective_rows=0"], "model.objective_rows"),
+        (&["model.objective=equality", "model.objective_rows=10"], "model.objective_rows"),
+        (&["model.coordination=none", "iterations.tolerance=0.1"], "iterations.tolerance"),
+        (&["model.coordination=none", "iterations.adjoint=implicit"], "iterations.adjoint"),
         (&["model.relaxation=2"], "model.relaxation"),
         (&["iterations.adjoint=implicit", "model.agreement=hard"], "iterations.adjoint"),
         (&["iterations.adjoint=implicit", "model.consensus=cg-carried"], "iterations.adjoint"),
@@ -279,6 +365,9 @@ fn keys_that_make_no_sense_are_refused_by_name() {
         ("model.consensus=newton", "model.consensus"),
         ("model.penalty=own", "model.penalty"),
         ("model.start=here", "model.start"),
+        ("model.coordination=some", "model.coordination"),
+        ("iterations.train=0", "iterations.train"),
+        ("iterations.eval=0", "iterations.eval"),
         ("data.test_count=0", "data.test_count"),
         ("data.count=3", "data.count"),
         ("iterations.rounds=2", "iterations.rounds"),

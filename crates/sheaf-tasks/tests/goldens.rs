@@ -2,7 +2,7 @@
 #![cfg(feature = "goldens")]
 
 use sheaf_admm::Real;
-use sheaf_learn::model::evaluate::{Reader, Single};
+use sheaf_learn::model::evaluate::{Reader, Single, Traced};
 use sheaf_learn::model::heads::{DIAG, H, HI, L1, Q};
 use sheaf_learn::model::{Batch, Horizon, Samples, Targets, ViewGrid};
 use sheaf_learn::task::{BoardOf, ModelOf, Task};
@@ -87,7 +87,7 @@ impl Case {
                     assert_close_max(name, &rows(&got), &encoder.f64(name).select(1, s).data, ENCODER);
                 }
             }
-            let (seen, logits) = single.trace(k).unwrap();
+            let Traced { admm: seen, outputs: logits, .. } = single.trace(k).unwrap();
             let states = [("x", &seen.x), ("z", &seen.z), ("y", &seen.u)];
             for (name, got) in
                 states.into_iter().chain([("primal_res", &seen.primal), ("dual_res", &seen.dual)])
@@ -103,6 +103,29 @@ impl Case {
             }
             let got = reader.read(s, &logits[(k - 1) * one..]);
             assert_eq!(got, answer(&trace, s), "prediction of sample {s}");
+        }
+    }
+
+    /// The states and the last logits of message passing.
+    fn rounds<K: Task, T: Real, R: Reader>(
+        &self,
+        model: &ModelOf<K>,
+        board: &BoardOf<K>,
+        samples: &dyn Samples,
+        reader: &R,
+        answer: impl Fn(&Golden, usize) -> R::Answer,
+    ) where
+        R::Answer: std::fmt::Debug,
+    {
+        let (params, trace, k) = (self.params::<K, T>(model), self.open("trace"), self.iterations);
+        for s in 0..SAMPLES {
+            let single = Single::<T, _, _>::new(model, &params, &board.sheaf, samples, s).unwrap();
+            let Traced { h0, states, outputs, .. } = single.trace(k).unwrap();
+            assert_close_max("h0", &f64s(&h0), &trace.f64("hidden0").select(1, s).data, ENCODER);
+            assert_iterates("h", &f64s(&states), &trace.f64("hidden").select(2, s).data, k);
+            let last = &outputs[outputs.len() / k * (k - 1)..];
+            assert_close_max("logits", &f64s(last), &trace.f64("logits").select(1, s).data, LOGITS);
+            assert_eq!(reader.read(s, last), answer(&trace, s), "prediction of sample {s}");
         }
     }
 
@@ -127,16 +150,26 @@ impl Case {
 
 const MAZE: Case = Case { folder: "maze_sheaf", iterations: 8, window: 4, parameters: 181_859 };
 
-fn maze_case<T: Real>() {
-    let config = MazeConfig::default();
+const MAZE_MESSAGES: Case = Case { folder: "maze_mpnn", iterations: 8, window: 1, parameters: 182_007 };
+
+fn maze_case<T: Real>(case: &Case) {
+    let mut config = MazeConfig::default();
+    let talks = case.folder == MAZE_MESSAGES.folder;
+    if talks {
+        config.common.coordination = "message-passing".into();
+        (config.common.d_v, config.common.message_width) = (84, 42);
+    }
     let (model, board) = (Maze::model(&config).unwrap(), maze::task::board(&config, 19, 19).unwrap());
-    let inputs = MAZE.open("inputs");
+    let inputs = case.open("inputs");
     let (tokens, labels) = (bytes(&inputs, "tokens"), bytes(&inputs, "labels"));
     let samples = MazeSamples { grid: board.layout, inputs: &tokens, labels: &labels };
     let answer =
         |trace: &Golden, s: usize| trace.i32("pred").select(0, s).data.iter().map(|&t| t as u8).collect();
-    MAZE.values::<Maze, T, _>(&model, &board, &samples, &MazeReader(samples), answer);
-    MAZE.gradients::<Maze, T>(&model, &board, &samples);
+    match talks {
+        true => case.rounds::<Maze, T, _>(&model, &board, &samples, &MazeReader(samples), answer),
+        false => case.values::<Maze, T, _>(&model, &board, &samples, &MazeReader(samples), answer),
+    }
+    case.gradients::<Maze, T>(&model, &board, &samples);
 }
 
 const MNIST: Case = Case { folder: "mnist_sheaf", iterations: 8, window: 2, parameters: 1_081_835 };
@@ -183,9 +216,16 @@ fn grids(golden: &Golden, name: &str) -> Vec<Grid> {
     bytes(golden, name).chunks_exact(CELLS).map(grid).collect()
 }
 
+const SUDOKU_MESSAGES: Case = Case { folder: "sudoku_mpnn", iterations: 4, window: 1, parameters: 491_527 };
+
 fn sudoku_case<T: Real>(case: &Case, maps: &str) {
     let mut config = SudokuConfig::default();
     config.common.maps = maps.into();
+    let talks = case.folder == SUDOKU_MESSAGES.folder;
+    if talks {
+        config.common.coordination = "message-passing".into();
+        (config.common.d_v, config.common.message_width) = (126, 32);
+    }
     let (model, board) = (Sudoku::model(&config).unwrap(), sudoku::task::board(&config).unwrap());
     let inputs = case.open("inputs");
     let (puzzles, solutions) = (grids(&inputs, "tokens"), grids(&inputs, "labels"));
@@ -195,7 +235,10 @@ fn sudoku_case<T: Real>(case: &Case, maps: &str) {
         predicted.iter_mut().zip(&trace.i32("pred").select(0, s).data).for_each(|(to, &p)| *to = p as u8);
         sudoku::rounds::Reading { predicted, sure: [0.0; CELLS] }
     };
-    case.values::<Sudoku, T, _>(&model, &board, &samples, &BoardReader(&puzzles), answer);
+    match talks {
+        true => case.rounds::<Sudoku, T, _>(&model, &board, &samples, &BoardReader(&puzzles), answer),
+        false => case.values::<Sudoku, T, _>(&model, &board, &samples, &BoardReader(&puzzles), answer),
+    }
     case.gradients::<Sudoku, T>(&model, &board, &samples);
 }
 
@@ -220,13 +263,25 @@ fn sudoku_with_lora_agrees_in_double_precision() {
 }
 
 #[test]
+fn messages_about_mazes_agree_in_single_and_double_precision() {
+    maze_case::<f32>(&MAZE_MESSAGES);
+    maze_case::<f64>(&MAZE_MESSAGES);
+}
+
+#[test]
+fn messages_about_sudoku_agree_in_single_and_double_precision() {
+    sudoku_case::<f32>(&SUDOKU_MESSAGES, "slot");
+    sudoku_case::<f64>(&SUDOKU_MESSAGES, "slot");
+}
+
+#[test]
 fn mazes_agree_in_single_precision() {
-    maze_case::<f32>();
+    maze_case::<f32>(&MAZE);
 }
 
 #[test]
 fn mazes_agree_in_double_precision() {
-    maze_case::<f64>();
+    maze_case::<f64>(&MAZE);
 }
 
 #[test]

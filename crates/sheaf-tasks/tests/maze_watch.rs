@@ -1,6 +1,6 @@
 //! Mazes: the agents' views; observing, tracing and evaluating a maze give the same results.
 
-use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, WatchOptions, rms};
+use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, Traced, WatchOptions, rms};
 use sheaf_learn::model::settle::Settling;
 use sheaf_learn::model::{Samples, Targets, Views};
 use sheaf_learn::task::Task;
@@ -52,13 +52,14 @@ fn what_is_watched_is_what_is_traced_and_evaluated() {
         assert_eq!(solved.answer, watched.answer);
         assert_eq!(MazeReader(samples).read(i, &watched.outputs), watched.answer);
 
-        let (trace, outputs) = single.trace(7).unwrap();
+        let Traced { admm: trace, outputs, .. } = single.trace(7).unwrap();
+        let distances = watched.distances.unwrap();
         assert_eq!(outputs, moments.into_iter().flat_map(|m| m.2).collect::<Vec<_>>());
         assert_eq!(trace.x.len(), 7 * board.sheaf.state_len());
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-5 * b.abs();
-        assert!(close(rms(&trace.primal[6 * agents..]), watched.distances.primal));
-        assert!(close(rms(&trace.dual[6 * agents..]), watched.distances.dual));
-        assert!(close(trace.edge_rms[6], watched.distances.edge_rms));
+        assert!(close(rms(&trace.primal[6 * agents..]), distances.primal));
+        assert!(close(rms(&trace.dual[6 * agents..]), distances.dual));
+        assert!(close(trace.edge_rms[6], distances.edge_rms));
     }
     assert_eq!(summarise(&set, &solved).mazes, 3);
 }

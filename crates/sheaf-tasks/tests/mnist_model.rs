@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{Case, bars, experiment};
 use sheaf_learn::config::strict;
-use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, WatchOptions};
+use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, Traced, WatchOptions};
 use sheaf_learn::model::{Iterations, Views};
 use sheaf_learn::task::{Epochs, Loaded, Training};
 use sheaf_learn::train::{AdamW, Trainable};
@@ -167,7 +167,7 @@ fn watching_shows_what_evaluation_decides_and_tracing_what_was_seen() {
         assert_eq!(seen[4].1, watched.outputs);
         assert_eq!(reader.read(i, &watched.outputs), watched.answer);
         right += usize::from(watched.answer == label);
-        let (states, outputs) = single.trace(5).unwrap();
+        let Traced { admm: states, outputs, .. } = single.trace(5).unwrap();
         assert_eq!(outputs, seen.into_iter().flat_map(|s| s.1).collect::<Vec<_>>());
         assert_eq!(states.x.len(), 5 * sheaf.state_len());
     }

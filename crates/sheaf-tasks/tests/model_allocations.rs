@@ -67,6 +67,14 @@ fn training_steps_of_every_task_allocate_nothing_after_warm_up() {
 }
 
 #[test]
+fn nor_do_steps_with_bf16_products() {
+    check::<Maze>(&["train.precision=bf16"]);
+    check::<Mnist>(&["train.precision=bf16"]);
+    check::<Sudoku>(&["train.precision=bf16"]);
+    check::<Sudoku>(&["train.precision=bf16", "model.maps=orthonormal"]);
+}
+
+#[test]
 fn every_form_of_maps_and_every_solver_allocates_nothing_after_warm_up() {
     for keys in [
         &["model.maps=shared"][..],

@@ -10,6 +10,8 @@ use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 
+const BF16: &str = "train.precision=bf16";
+
 /// Runs a generic check for every task, in every form of its maps.
 macro_rules! for_every_task {
     ($check:ident) => {
@@ -54,6 +56,15 @@ fn threads_change_no_bit<K: Small>(keys: &[&str]) {
 #[test]
 fn one_two_and_three_threads_give_the_same_bits() {
     for_every_task!(threads_change_no_bit);
+}
+
+#[test]
+fn they_do_so_with_bf16_products_too() {
+    threads_change_no_bit::<Maze>(&[BF16]);
+    threads_change_no_bit::<Mnist>(&[BF16]);
+    threads_change_no_bit::<Sudoku>(&[BF16]);
+    threads_change_no_bit::<Sudoku>(&["model.maps=low-rank", "model.d_e=3", BF16]);
+    threads_change_no_bit::<Sudoku>(&["model.maps=orthonormal", BF16]);
 }
 
 fn batch_is_the_mean<K: Small>(keys: &[&str]) {

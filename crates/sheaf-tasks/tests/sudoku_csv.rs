@@ -50,6 +50,51 @@ fn dialects_mean_the_same() {
 }
 
 #[test]
+fn a_puzzle_that_lost_a_character_is_an_error_in_its_line_and_never_its_solution() {
+    let good = format!("{PUZZLE},{SOLUTION}");
+    for lost in 1..81 {
+        let damaged = format!("{},{SOLUTION}", &PUZZLE[lost..]);
+        for (file, line) in [
+            (format!("{good}\n{damaged}\n"), 2),
+            (format!("{damaged}\n{good}\n"), 1),
+            (format!("puzzle,solution\n{damaged}\n"), 2),
+            (format!("\u{feff}{good}\n{good}\n{damaged}\n"), 3),
+            (damaged.clone(), 1),
+        ] {
+            let error = parse("some.csv", &file, false).unwrap_err();
+            assert_eq!(error.place(), format!("some.csv, line {line}"), "{file}");
+            let skipped = parse("some.csv", &file, true);
+            assert_eq!(skipped.map_or(0, |read| read.set.len()), file.matches(&good).count(), "{file}");
+        }
+    }
+    let longer = format!("{PUZZLE}0,{SOLUTION}");
+    assert_eq!(reason(&longer), "puzzle: 82 cells instead of 81");
+    assert_eq!(reason(&format!(",{SOLUTION}")), "puzzle: 0 cells instead of 81");
+    assert_eq!(reason(&format!("{PUZZLE},{}", &SOLUTION[1..])), "solution: 80 cells instead of 81");
+    assert!(reason(SOLUTION).contains("a solution without its puzzle"));
+}
+
+#[test]
+fn the_solution_may_stand_before_the_puzzle() {
+    let want = parse("x", &format!("{PUZZLE},{SOLUTION}\n"), false).unwrap();
+    for text in [format!("{SOLUTION},{PUZZLE}\n"), format!("answer;quiz\n{SOLUTION};{PUZZLE}\n")] {
+        let read = parse("x", &text, false).unwrap();
+        assert_eq!((read.set, read.completed), (want.set.clone(), 0), "{text}");
+    }
+}
+
+#[test]
+fn one_puzzle_of_a_text_is_read_by_the_same_rules() {
+    let text = format!("puzzle,solution\n{PUZZLE},{SOLUTION}\n{},{SOLUTION}\n", &PUZZLE[1..]);
+    let (puzzle, line) = csv::nth("f.csv", &text, 0).unwrap().unwrap();
+    assert_eq!((puzzle, line), (parse_board(PUZZLE).unwrap(), 2));
+    let bad = csv::nth("f.csv", &text, 1).unwrap().unwrap_err();
+    assert_eq!((bad.place(), bad.got()), ("f.csv, line 3", "puzzle: 80 cells instead of 81"));
+    assert_eq!(csv::nth("f.csv", &text, 2).unwrap().unwrap_err().place(), "--index");
+    assert!(csv::nth("letter.txt", "Dear reader,\n12 pages follow\n", 0).is_none());
+}
+
+#[test]
 fn line_numbers_count_every_line() {
     let read = parse("x", &format!("puzzle,solution\n\n# note\n{PUZZLE}\n"), false).unwrap();
     assert_eq!(read.lines, [4]);

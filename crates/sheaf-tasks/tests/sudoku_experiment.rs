@@ -233,7 +233,7 @@ fn answers_do_not_depend_on_threads_and_agree_with_the_trace() {
     let (sheaf, boards) = (board(config).unwrap().sheaf, Boards { puzzles: &set.puzzles, solutions: &[] });
     for (i, answer) in answers.iter().enumerate() {
         let single = Single::new(model, params, &sheaf, &boards, i).unwrap();
-        let outputs = single.trace(6).unwrap().1;
+        let outputs = single.trace(6).unwrap().outputs;
         let last = BoardReader(&set.puzzles).read(i, &outputs[outputs.len() / 6 * 5..]);
         assert_eq!((answer.answer.predicted, answer.iterations), (last.predicted, 6));
     }

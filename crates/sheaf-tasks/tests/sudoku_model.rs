@@ -43,7 +43,7 @@ fn iterations_are_those_of_the_general_solver() {
     let mut ws = Workspace::new(&problem, Mode::Solve);
     problem.solve(Start::At(&h), &Options::fixed(k), &mut ws, &mut want).unwrap();
 
-    let (got, _) = single.trace(k).unwrap();
+    let got = single.trace(k).unwrap().admm;
     for (name, got, want) in [
         ("x", &got.x, &want.x),
         ("z", &got.z, &want.z),

@@ -219,6 +219,19 @@ impl Sheaf {
         self.edges.len()
     }
 
+    /// The ends of every edge, each an (agent, slot).
+    pub fn edge_ends(&self) -> impl Iterator<Item = ((usize, usize), (usize, usize))> + '_ {
+        let end = |row: u32| {
+            let row = row as usize;
+            // Agents without rows share their offset with the next one: the last that starts here has the row.
+            let agent = self.row_offsets.partition_point(|&start| start <= row) - 1;
+            let slots = &self.slot_rows[agent];
+            let slot = slots.partition_point(|&start| start <= row - self.row_offsets[agent]) - 1;
+            (agent, slot)
+        };
+        self.edges.iter().map(move |edge| (end(edge.row_u), end(edge.row_v)))
+    }
+
     /// Where each agent's state starts; one more entry than agents.
     pub fn state_offsets(&self) -> &[usize] {
         &self.state_offsets

@@ -7,7 +7,8 @@
 //! | gram | s = r C | d_r += d_s C, d_C += d_sᵀ r |
 //! | C = G Gᵀ | | d_G += (d_C + d_Cᵀ) G |
 //!
-//! A row of x, y, … is one agent of one sample, so that a batch is one matrix product.
+//! A row of x, y, … is one agent of one sample, so that a batch is one matrix product. The products of agents, forward and
+//! adjoint, run in the stack's [`Precision`]; C and its adjoint, once per preparation, always in full.
 //!
 //! | name | shape |
 //! | --- | --- |
@@ -16,10 +17,10 @@
 //! | r, s | rows, m |
 //! | G | m, d_v |
 
-use crate::error::{check_finite, check_len};
-use crate::{Error, ErrorKind, Real, Result};
+use crate::error::{check_finite, check_len, check_precision};
+use crate::{Error, ErrorKind, Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::gemm::{Mat, gemm, gemm_strided};
+use sheaf_kernels::gemm::{Mat, gemm, gemm_in, gemm_strided_in, pack_bf16};
 
 /// G, Gᵀ and C = G Gᵀ.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub struct SharedStack<T> {
     c: AlignedVec<T>,  // [m, m]
     /// The largest |C − I|.
     off: T,
+    precision: Precision,
+    /// G, Gᵀ and C as bf16 pairs, if the products read them.
+    pairs: [AlignedVec<u32>; 3],
 }
 
 /// Gradients of C, and of G as far as it is used directly. [`SharedStack::vjp`] adds the former to the latter.
@@ -45,7 +49,8 @@ pub struct SharedStackGrad<T> {
 impl<T: Real> Default for SharedStack<T> {
     fn default() -> Self {
         let (g, gt, c) = Default::default();
-        Self { m: 0, d_v: 0, g, gt, c, off: T::ZERO }
+        let (off, precision, pairs) = (T::ZERO, Precision::Full, Default::default());
+        Self { m: 0, d_v: 0, g, gt, c, off, precision, pairs }
     }
 }
 
@@ -57,6 +62,21 @@ impl<T: Real> Default for SharedStackGrad<T> {
 }
 
 impl<T: Real> SharedStack<T> {
+    /// Sets the precision of the products of agents. `f64` is for references and has no bf16 products.
+    pub fn set_precision(&mut self, precision: Precision) -> Result<()> {
+        check_precision::<T>("precision of the shared maps", precision)?;
+        if self.precision != precision {
+            self.precision = precision;
+            self.pack();
+        }
+        Ok(())
+    }
+
+    /// The precision of the products of agents.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
     /// Prepares maps `[slots, d_e, d_v]`. Allocates only when they are larger than all before.
     pub fn prepare(&mut self, maps: &[T], d_v: usize) -> Result<()> {
         let m = maps.len().checked_div(d_v).unwrap_or(0);
@@ -77,6 +97,7 @@ impl<T: Real> SharedStack<T> {
         }
         let (g, gt) = (Mat::new(&self.g, m, d_v), Mat::new(&self.gt, d_v, m));
         gemm(&mut self.c[..m * m], g, gt, T::ONE, T::ZERO);
+        self.pack();
         self.off = T::ZERO;
         for (i, row) in self.c[..m * m].chunks_exact(m.max(1)).enumerate() {
             for (j, &c) in row.iter().enumerate() {
@@ -86,6 +107,19 @@ impl<T: Real> SharedStack<T> {
             }
         }
         Ok(())
+    }
+
+    /// Packs the operands that all products share, in bf16.
+    fn pack(&mut self) {
+        let (m, d_v, [g, gt, c]) = (self.m, self.d_v, &mut self.pairs);
+        match self.precision {
+            Precision::Full => self.pairs = Default::default(),
+            Precision::Bf16 => {
+                pack_bf16(Mat::new(&self.g, m, d_v), g);
+                pack_bf16(Mat::new(&self.gt, d_v, m), gt);
+                pack_bf16(Mat::new(&self.c, m, m), c);
+            }
+        }
     }
 
     /// Adjoint of [`prepare`](Self::prepare): adds the gradients of G and C to `d_maps` `[m, d_v]`.
@@ -131,19 +165,22 @@ impl<T: Real> SharedStack<T> {
     /// y = x Gᵀ, overwriting.
     pub(super) fn project(&self, x: &[T], y: &mut [T], stride: usize) {
         let x = Mat::new(x, self.rows(x), self.d_v);
-        gemm_strided(y, stride, x, Mat::new(&self.gt, self.d_v, self.m), T::ONE, T::ZERO);
+        let gt = Mat::new(&self.gt, self.d_v, self.m).packed(&self.pairs[1]);
+        gemm_strided_in(self.precision, y, stride, x, gt, T::ONE, T::ZERO);
     }
 
     /// g = q G, overwriting or adding.
     pub(super) fn lift(&self, q: &[T], stride: usize, g: &mut [T], add: bool) {
         let q = Mat::strided(q, self.rows(g), self.m, stride);
-        gemm(g, q, Mat::new(&self.g, self.m, self.d_v), T::ONE, beta(add));
+        let maps = Mat::new(&self.g, self.m, self.d_v).packed(&self.pairs[0]);
+        gemm_in(self.precision, g, q, maps, T::ONE, beta(add));
     }
 
     /// s = r C, overwriting or adding.
     pub(super) fn gram(&self, r: &[T], s: &mut [T], add: bool) {
         let rows = r.len() / self.m;
-        gemm(s, Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m), T::ONE, beta(add));
+        let (r, c) = (Mat::new(r, rows, self.m), Mat::new(&self.c, self.m, self.m).packed(&self.pairs[2]));
+        gemm_in(self.precision, s, r, c, T::ONE, beta(add));
     }
 }
 
@@ -181,14 +218,14 @@ impl<T: Real> SharedStackGrad<T> {
     ) {
         let count = stack.rows(states);
         let (rows, states) = (Mat::strided(rows, count, stack.m, stride), Mat::new(states, count, stack.d_v));
-        gemm(&mut self.g, rows.t(), states, scale, T::ONE);
+        gemm_in(stack.precision, &mut self.g, rows.t(), states, scale, T::ONE);
     }
 
     /// d_C += d_sᵀ r.
     pub(super) fn add_gram(&mut self, stack: &SharedStack<T>, d_s: &[T], r: &[T]) {
         let count = r.len() / stack.m;
         let (d_s, r) = (Mat::new(d_s, count, stack.m), Mat::new(r, count, stack.m));
-        gemm(&mut self.c, d_s.t(), r, T::ONE, T::ONE);
+        gemm_in(stack.precision, &mut self.c, d_s.t(), r, T::ONE, T::ONE);
     }
 }
 

@@ -42,7 +42,8 @@ impl Bench {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
         }
         let BenchArgs { experiment, iterations, batch, size, .. } = args;
-        let request = BenchRequest { experiment, iterations, batch, size };
+        let precision = args.precision.map(Into::into);
+        let request = BenchRequest { experiment, iterations, batch, size, precision };
         let task = tasks::find("--task", &args.task)?;
         Ok(Self { task, kind: args.kind, request, threads: args.threads, seconds: args.seconds })
     }
@@ -61,8 +62,8 @@ impl Bench {
                 let largest = request.size.unwrap_or(usize::MAX);
                 let k = request.iterations.unwrap_or(SCALING_ITERATIONS);
                 let of = |size, k| {
-                    let experiment = request.experiment.clone();
-                    BenchRequest { experiment, iterations: Some(k), batch: None, size: Some(size) }
+                    let (iterations, batch, size) = (Some(k), None, Some(size));
+                    BenchRequest { iterations, batch, size, ..request.clone() }
                 };
                 // The allocator rarely returns memory to the system, so small measurements run first.
                 let by_iterations = [1, 2, 4, 8, 16].map(|factor| of(sizes[0], factor * k));
@@ -149,6 +150,7 @@ impl Row {
             ("agents", self.work.agents.into()),
             ("iterations", self.work.iterations.into()),
             ("batch", self.work.batch.into()),
+            ("precision", self.work.precision.name().into()),
             ("threads", self.threads.into()),
             ("samples", self.samples.into()),
             ("seconds", rounded(self.seconds, 6)),

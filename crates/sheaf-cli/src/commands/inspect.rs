@@ -9,13 +9,14 @@ use sheaf_learn::train::{CheckpointFile, TensorFile};
 use super::Job;
 use crate::report::{Report, count, duration};
 use crate::tasks::Source;
+use crate::terminal;
 
-/// Checks the arguments; the job reads the file.
-pub fn inspect(text: &str) -> Result<Box<dyn Job>> {
+/// Checks the arguments; the job reads the file. With `history` the report holds everything, without it a summary.
+pub fn inspect(text: &str, history: bool) -> Result<Box<dyn Job>> {
     let source = Source::parse(text)?;
     Ok(Box::new(move || {
         if let Source::File(path) = &source
-            && let Some(report) = checkpoint(path)?
+            && let Some(report) = checkpoint(path, history)?
         {
             return Ok(report);
         }
@@ -23,44 +24,76 @@ pub fn inspect(text: &str) -> Result<Box<dyn Job>> {
         let about = weights.about();
         let record: Value = serde_json::from_str(&about.record).unwrap_or(Value::Null);
         let mut report = Report::new();
-        report.above(sections(&about.config, weights.tensors(), ""));
-        report.above(format!("# training record\n{}\n", record_text(&record)));
-        report.value("kind", "weights").add("task", "task", about.task.clone(), about.task.clone());
+        if history {
+            report.above(sections(&about.config, weights.tensors(), ""));
+            report.above(terminal::lines(&format!("# training record\n{}\n", record_text(&record))));
+        }
+        report.add("kind", "kind", "weights", "weights");
+        report.add("task", "task", about.task.clone(), about.task.clone());
         report.value("config", config_value(weights.tensors().place(), &about.config)?);
         finish(&mut report, weights.tensors(), "");
+        summary(&mut report, &record);
         report.value("record", record);
+        more(&mut report, history);
         Ok(report)
     }))
 }
 
 /// A checkpoint's report, if the file is one.
-fn checkpoint(path: &Path) -> Result<Option<Report>> {
+fn checkpoint(path: &Path, history: bool) -> Result<Option<Report>> {
     // Any other error in the file is reported when it is read as weights.
     let Ok(file) = CheckpointFile::read(path) else { return Ok(None) };
     let tensors = TensorFile::read(path)?;
     let (task, counters) = (file.task()?.to_string(), file.counters()?);
     let mut report = Report::new();
-    report.above(sections(file.config()?, &tensors, "params/"));
-    report.value("kind", "checkpoint").add("task", "task", task.clone(), task);
+    if history {
+        report.above(sections(file.config()?, &tensors, "params/"));
+    }
+    report.add("kind", "kind", "checkpoint", "checkpoint").add("task", "task", task.clone(), task);
     report.value("config", config_value(tensors.place(), file.config()?)?);
     let at = format!("{}, {} samples", count(counters.step as usize), count(counters.samples as usize));
     report.add("step", "step", counters.step, at);
     report.add("elapsed_s", "trained", counters.elapsed_seconds, duration(counters.elapsed_seconds));
     report.value("seed", counters.seed).value("rollbacks", counters.rollbacks);
     finish(&mut report, &tensors, "params/");
+    more(&mut report, history);
     Ok(Some(report))
 }
+
+/// How the weights came to be, in a line or two: the single values of the record and the last evaluation.
+fn summary(report: &mut Report, record: &Value) {
+    let Some(map) = record.as_object() else { return };
+    let (short, _): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
+    let told: Vec<String> = short.into_iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
+    if !told.is_empty() {
+        report.line("record", terminal::part(&told.join(", ")));
+    }
+    if let Some(last) = map.get("history").and_then(Value::as_array).and_then(|all| all.last()) {
+        let text = event_text("", last);
+        report.line("last entry", terminal::part(text.lines().next().unwrap_or("").trim_start_matches(": ")));
+    }
+}
+
+fn more(report: &mut Report, history: bool) {
+    if !history {
+        report.line("more", "--history shows configuration, tensors and the record of the training");
+    }
+}
+
+/// Widest column of names.
+const LONGEST_NAME: usize = 60;
 
 /// The configuration and the table of parameters.
 fn sections(config: &str, tensors: &TensorFile, prefix: &str) -> String {
     let mut text = format!("# configuration\n{}\n\n# parameters\n", config.trim_end());
     let rows = rows(tensors, prefix);
-    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    // A name may be as long as its file allows; columns are not.
+    let width = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).min(LONGEST_NAME);
     for (name, dtype, shape, n) in rows {
         let shape = format!("{shape:?}");
         text += &format!("{name:<width$}  {dtype:<4} {shape:<12} {:>9}\n", count(n));
     }
-    text + "\n"
+    terminal::lines(&(text + "\n")).into_owned()
 }
 
 /// Name, type, shape and size of each tensor.
@@ -69,14 +102,19 @@ fn rows(tensors: &TensorFile, prefix: &str) -> Vec<(String, String, Vec<usize>, 
     let row = |name: String| {
         let (dtype, shape) = tensors.info(&name)?;
         let short = name.strip_prefix(prefix)?.to_string();
-        Some((short, format!("{dtype:?}"), shape.to_vec(), shape.iter().product()))
+        Some((
+            short,
+            format!("{dtype:?}"),
+            shape.to_vec(),
+            shape.iter().fold(1, |n: usize, &d| n.saturating_mul(d)),
+        ))
     };
     names.filter_map(row).collect()
 }
 
 fn finish(report: &mut Report, tensors: &TensorFile, prefix: &str) {
     let rows = rows(tensors, prefix);
-    let total: usize = rows.iter().map(|row| row.3).sum();
+    let total: usize = rows.iter().fold(0, |n, row| n.saturating_add(row.3));
     report.add("parameters", "parameters", total, format!("{} in {} tensors", count(total), rows.len()));
     let list: Vec<Value> = rows
         .into_iter()

@@ -2,6 +2,8 @@
 
 mod bench;
 mod bench_kind;
+mod completions;
+mod doctor;
 mod eval;
 mod export;
 mod import;
@@ -12,6 +14,8 @@ mod train;
 
 pub use bench::Bench;
 pub use bench_kind::BenchKind;
+pub use completions::{completions, man};
+pub use doctor::doctor;
 pub use eval::eval;
 pub use export::Export;
 pub use import::import;

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::RESUME_MAY_CHANGE;
-use sheaf_learn::train::file::io_error;
-use sheaf_learn::train::{Init, Outcome, Progress, Run, TrainEvent, TrainObserver, train};
+use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
+use sheaf_learn::train::file::read_text_at_most;
+use sheaf_learn::train::{
+    CheckpointFile, Init, Outcome, Progress, Run, RunDir, TrainEvent, TrainObserver, train,
+};
 
 use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
 use crate::errors::Exit;
-use crate::progress::{Bar, say};
+use crate::progress::{Bar, Waiting, say};
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Prepared, Source, Task};
 
@@ -25,6 +28,7 @@ pub struct Train {
     out: PathBuf,
     resume: bool,
     overrides: Vec<String>,
+    checkpoint: Option<PathBuf>,
     init: Option<Source>,
     threads: Option<usize>,
 }
@@ -40,22 +44,34 @@ impl Train {
         }));
         let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
         let init = args.init.map(|name| Source::parse(&name)).transpose()?;
-        Ok(Self { experiment, out: args.out, resume: args.resume, overrides, init, threads: args.threads })
+        let TrainArgs { out, resume, checkpoint, threads, .. } = args;
+        Ok(Self { experiment, out, resume, overrides, checkpoint, init, threads })
     }
 }
 
 impl Job for Train {
     fn run(&self) -> Result<Ending> {
-        let text = std::fs::read_to_string(&self.experiment)
-            .map_err(|e| io_error(&self.experiment, "a readable experiment", &e))?;
+        let text = read_text_at_most(&self.experiment, MAX_EXPERIMENT_BYTES, "a readable experiment")?;
         let place = self.experiment.display().to_string();
         let task = task_of(&place, &text)?;
         use_threads(self.threads)?;
-        let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
+        // Everything that can be wrong is checked before samples are generated, which may take minutes.
+        let (_, layout) = task.change(&place, &text, &self.overrides)?;
+        RunDir::check(&self.out, self.resume)?;
         let start = match &self.init {
             Some(source) => Some((source.name(), source.open()?)),
             None => None,
         };
+        if let Some((_, weights)) = &start {
+            weights.need_task(task.name(), "a run can start only from weights of its own task")?;
+            weights.params(&layout)?;
+        }
+        if let Some(path) = &self.checkpoint {
+            CheckpointFile::read(path)?;
+        }
+        let waiting = Waiting::new("preparing the samples");
+        let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
+        drop(waiting);
         let run = Run {
             dir: &self.out,
             task: task.name(),
@@ -63,6 +79,7 @@ impl Job for Train {
             seed,
             options: &options,
             resume: self.resume,
+            checkpoint: self.checkpoint.as_deref(),
             may_change: RESUME_MAY_CHANGE,
             init: start.as_ref().map(|(name, weights)| Init { name, weights }),
         };
@@ -140,6 +157,7 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let raised = Arc::clone(&stop);
     let told = ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::Relaxed) {
+            say("\nleft at once: nothing was saved since the last checkpoint, from which --resume continues");
             std::process::exit(Exit::Interrupted.code().into());
         }
         say("\nsaving after this step; press Ctrl-C again to leave without");
@@ -204,10 +222,11 @@ impl TrainObserver for Watcher {
             TrainEvent::RolledBack { from, to, batch, sample, count } => {
                 let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
                 self.bar.say(&format!(
-                    "step {from}: loss or gradient not finite (batch {batch}{sample}); \
+                    "step {from}: numbers lost (batch {batch}{sample}); \
                      back to step {to}, rollback {count}"
                 ));
             }
+            TrainEvent::Note { text } => self.bar.say(&format!("note: {text}")),
             TrainEvent::Evaluating { .. } | TrainEvent::CheckpointWritten { .. } => {}
         }
     }

@@ -14,6 +14,7 @@ use std::io::IsTerminal;
 
 use super::palette::{self, Colour};
 use super::{Cell, Frame, Scene};
+use crate::terminal;
 use sheaf_admm::Result;
 
 /// How many colours a terminal shows.
@@ -43,8 +44,8 @@ impl Style {
         let columns = terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into());
         Self::choose(
             width,
-            std::io::stdout().is_terminal() && variable("TERM") != "dumb",
-            !variable("NO_COLOR").is_empty(),
+            terminal::moves(std::io::stdout().is_terminal()),
+            !terminal::colours(true),
             &variable("COLORTERM"),
             columns,
         )

@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use ::png::{BitDepth, ColorType, Decoder, Encoder, Transformations};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::product;
 
 use super::canvas::{self, Canvas};
 use super::{Frame, Scene, palette};
@@ -33,6 +34,11 @@ pub fn encode_with(canvas: &Canvas, colours: Vec<u8>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Most pixels of an image that is read: 4096 × 4096.
+pub const MAX_PIXELS: u64 = 1 << 24;
+/// Largest file of a picture or a text that is solved, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1 << 26;
+
 /// An image as red, green and blue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -53,9 +59,12 @@ pub fn decode(bytes: &[u8], place: &str) -> Result<Image> {
     let mut decoder = Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(failed)?;
-    let Some(size) = reader.output_buffer_size() else {
-        let want = "an image that fits in memory";
-        return Err(Error::new(ErrorKind::Unsupported, place, want, "a larger one"));
+    let (width, height) = reader.info().size();
+    let fits = product(&[width as usize, height as usize], MAX_PIXELS);
+    let Some(size) = reader.output_buffer_size().filter(|_| fits.is_some()) else {
+        let want = format!("an image of at most {MAX_PIXELS} pixels");
+        return Err(Error::new(ErrorKind::OutOfRange, place, want, format_args!("{width} × {height}"))
+            .hint("scale the picture down"));
     };
     let mut pixels = vec![0; size];
     let info = reader.next_frame(&mut pixels).map_err(failed)?;

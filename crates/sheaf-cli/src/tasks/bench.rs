@@ -5,6 +5,7 @@ use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::model::{Batch, Horizon, HotPaths, Iterations};
 use sheaf_learn::task::{Experiment, Training, Update, Weights};
 
+use super::learned::told_if_slow;
 use super::{BENCH_SEED, BenchRequest, Learned, Workload};
 use crate::args::BenchKind;
 
@@ -15,7 +16,13 @@ const BATCH: usize = 128;
 
 /// One round of the measurement `kind`, ready to run.
 pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> Result<Workload> {
-    let experiment: Experiment<K> = request.experiment(Experiment::check)?;
+    let mut experiment: Experiment<K> = request.experiment(Experiment::check)?;
+    if let Some(precision) = request.precision {
+        experiment.train.precision = precision;
+        experiment.check()?;
+    }
+    let precision = experiment.train.precision.into();
+    told_if_slow(precision);
     let size = request.size.unwrap_or(K::SIZES[0]);
     let Iterations { train, train_max, eval, .. } = experiment.iterations;
     let k = request.iterations.unwrap_or(match kind {
@@ -29,9 +36,12 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     let horizon = experiment.iterations.horizon(BENCH_SEED, 0, experiment.train.loss_window);
     let horizon = Horizon { iterations: k, ..horizon };
     let Weights { experiment, model, params } = match K::BENCH_BUILTIN && request.experiment.is_none() {
-        true => Weights::<K>::builtin(K::BUILTIN)?,
+        true => {
+            let weights = Weights::<K>::builtin(K::BUILTIN)?;
+            Weights { model: weights.model.in_precision(precision)?, ..weights }
+        }
         false => {
-            let model = K::model(&experiment.model)?;
+            let model = experiment.model()?;
             let params = model.init(BENCH_SEED);
             Weights { experiment, model, params }
         }
@@ -45,7 +55,8 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     let set = K::bench_set(&experiment.model, size, count)?;
     let board = K::board(&experiment.model, &set)?;
     let agents = board.sheaf.agents();
-    let of = |batch, threads, round| Workload { size, agents, iterations: k, batch, threads, round };
+    let iterations = if kind == BenchKind::Laplacian { k } else { model.iterations(k) };
+    let of = |batch, threads, round| Workload { size, agents, iterations, batch, precision, threads, round };
     if kind == BenchKind::Eval {
         let options = SolveOptions::fixed(k);
         let round = move || K::answer(&experiment.model, &model, &params, &set, &options);
@@ -101,8 +112,9 @@ fn updates<K: Learned>(
     let data = K::bench_data(&mut experiment, size)?;
     let options = experiment.train.options()?;
     let training = Training::with_data(experiment, data)?;
-    let agents = training.board().sheaf.agents();
+    let (agents, precision) = (training.board().sheaf.agents(), training.model().precision());
+    let iterations = training.model().iterations(k);
     let mut update = Update::new(training, options, BENCH_SEED);
     let round = move || update.step().map(drop);
-    Ok(Workload { size, agents, iterations: k, batch, threads: None, round: Box::new(round) })
+    Ok(Workload { size, agents, iterations, batch, precision, threads: None, round: Box::new(round) })
 }

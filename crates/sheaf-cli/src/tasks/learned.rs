@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Once;
 
 use clap::{Args, Command};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
 use sheaf_learn::config::strict;
-use sheaf_learn::model::evaluate::{Single, SolveOptions};
+use sheaf_learn::limits::{check_memory, product};
+use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
 use sheaf_learn::train::WeightsFile;
@@ -16,6 +18,7 @@ use super::{
     AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload, bench,
 };
 use crate::args::BenchKind;
+use crate::progress::say;
 use crate::report::Report;
 
 /// What the commands need from a learned task in addition to its declaration.
@@ -78,6 +81,16 @@ impl<K> Agents<K> {
     pub const NEW: Self = Self(PhantomData);
 }
 
+/// Says once that bf16 is slow on this CPU.
+pub(super) fn told_if_slow(precision: Precision) {
+    static TOLD: Once = Once::new();
+    if !precision.is_fast() {
+        TOLD.call_once(|| {
+            say("note: no AVX-512 BF16 here; bf16 products give the same bits in plain loops, slower than f32");
+        });
+    }
+}
+
 /// The experiment `text` with overridden keys, checked.
 fn experiment<K: Learned>(place: &str, text: &str, overrides: &[String]) -> Result<Experiment<K>> {
     let experiment: Experiment<K> = strict::parse(place, text, overrides)?;
@@ -114,6 +127,7 @@ impl<K: Learned> Task for Agents<K> {
         let experiment = experiment::<K>(place, text, overrides)?;
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+        told_if_slow(experiment.train.precision.into());
         Ok(Prepared { model: Box::new(Training::new(experiment)?), config, options, seed })
     }
 
@@ -123,7 +137,13 @@ impl<K: Learned> Task for Agents<K> {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
-        K::evaluate_file(&Weights::load(weights)?, request, report)
+        let Weights { experiment, mut model, params } = Weights::<K>::load(weights)?;
+        if let Some(precision) = request.precision {
+            model = model.in_precision(precision.into())?;
+        }
+        told_if_slow(model.precision());
+        report.value("precision", model.precision().name());
+        K::evaluate_file(&Weights { experiment, model, params }, request, report)
     }
 
     fn trace(&self, weights: &WeightsFile, request: &TraceRequest) -> Result<TraceArrays> {
@@ -134,12 +154,17 @@ impl<K: Learned> Task for Agents<K> {
             let want = format!("0 to {}, for the {samples} {} of --data", samples - 1, K::SAMPLES);
             return Err(Error::new(ErrorKind::OutOfRange, "--index", want, index));
         }
-        let k = request.iterations.unwrap_or(weights.experiment.iterations.eval);
+        let asked = request.iterations.unwrap_or(weights.experiment.iterations.eval);
         let board = K::board(config, &set)?;
         let single =
             Single::new(&weights.model, &weights.params, &board.sheaf, &K::samples(&board, &set), index)?;
-        let (trace, outputs) = single.trace(k)?;
         let (n, d_v) = (board.sheaf.agents(), K::section(config).d_v);
+        // Once as numbers and once as the bytes of the file: x, z, u, outputs, and two residuals.
+        let of_agent = 3 * d_v + K::output_shape(config).iter().product::<usize>() + 2;
+        let bytes = product(&[2, size_of::<f32>(), asked, n, of_agent], u64::MAX).unwrap_or(u64::MAX);
+        check_memory("--iterations", "iterations of a trace", bytes)?;
+        let Traced { h0, states, admm, outputs } = single.trace(asked)?;
+        let k = states.len() / (n * d_v);
         let mut arrays = TraceArrays::default();
         let text = format!("{} {index} of {}", K::SAMPLES.trim_end_matches('s'), request.data.display());
         arrays.report.value("task", K::NAME).add("index", "sample", index, text);
@@ -147,18 +172,22 @@ impl<K: Learned> Task for Agents<K> {
         let report = &mut arrays.report;
         report.add("agents", "agents", n, n.to_string()).add("iterations", "iterations", k, k.to_string());
         report.value("d_v", d_v);
-        let logits = [k, n].into_iter().chain(K::output_shape(config)).collect();
-        arrays.floats.extend([
-            ("x", vec![k, n, d_v], trace.x),
-            ("z", vec![k, n, d_v], trace.z),
-            ("u", vec![k, n, d_v], trace.u),
-            ("primal", vec![k, n], trace.primal),
-            ("dual", vec![k, n], trace.dual),
-            ("edge_rms", vec![k], trace.edge_rms.clone()),
-            // The older name, kept for one version.
-            ("consistency", vec![k], trace.edge_rms),
-            ("logits", logits, outputs),
-        ]);
+        let logits = [k.max(1), n].into_iter().chain(K::output_shape(config)).collect();
+        if weights.model.choices().admm() {
+            arrays.floats.extend([
+                ("x", vec![k, n, d_v], admm.x),
+                ("z", vec![k, n, d_v], admm.z),
+                ("u", vec![k, n, d_v], admm.u),
+                ("primal", vec![k, n], admm.primal),
+                ("dual", vec![k, n], admm.dual),
+                ("edge_rms", vec![k], admm.edge_rms.clone()),
+                // The older name, kept for one version.
+                ("consistency", vec![k], admm.edge_rms),
+            ]);
+        } else {
+            arrays.floats.extend([("h0", vec![n, d_v], h0), ("h", vec![k, n, d_v], states)]);
+        }
+        arrays.floats.push(("logits", logits, outputs));
         Ok(arrays)
     }
 

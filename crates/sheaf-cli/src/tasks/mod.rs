@@ -22,9 +22,8 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::StrictConfig;
-use sheaf_learn::config::strict;
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
+use sheaf_learn::config::{PrecisionKind, StrictConfig, strict};
 use sheaf_learn::model::Iterations;
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::model::settle::Settling;
@@ -123,6 +122,8 @@ pub struct EvalRequest {
     pub iterations: Option<usize>,
     /// Stop when settled, after at most this many iterations.
     pub settle_within: Option<usize>,
+    /// Precision of the products; the experiment's if not given.
+    pub precision: Option<PrecisionKind>,
     /// Options that only some tasks have.
     pub own: TaskOptions,
 }
@@ -182,6 +183,8 @@ pub struct BenchRequest {
     pub batch: Option<usize>,
     /// Size of a sample.
     pub size: Option<usize>,
+    /// Precision of the products; the experiment's if not given.
+    pub precision: Option<PrecisionKind>,
 }
 
 impl BenchRequest {
@@ -203,6 +206,8 @@ pub struct Workload {
     pub iterations: usize,
     /// Samples per round.
     pub batch: usize,
+    /// Precision of the products.
+    pub precision: Precision,
     /// Threads it uses, if not all.
     pub threads: Option<usize>,
     /// Runs one round.

@@ -6,6 +6,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::WeightsFile;
 
 use super::{ALL, Task, find};
+use crate::progress::say;
 
 /// Where weights come from.
 #[derive(Clone, Debug)]
@@ -39,10 +40,14 @@ impl Source {
 
     /// Reads the weights.
     pub fn open(&self) -> Result<WeightsFile> {
-        match self {
+        let weights = match self {
             Self::Builtin(_, bytes) => WeightsFile::parse(&self.name(), *bytes),
             Self::File(path) => WeightsFile::read(path),
+        }?;
+        if let Some(note) = weights.tensors().note() {
+            say(&format!("note: {note}"));
         }
+        Ok(weights)
     }
 
     /// Reads the weights and determines their task.

@@ -1,30 +1,32 @@
 //! What `sheaf solve` does for every task: its common options, the iterations one by one, the residuals, an animation.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use sheaf_admm::Result;
+use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::Samples;
 use sheaf_learn::model::evaluate::{Distances, Moment, Reader, Single, SolveOptions, WatchOptions, Watched};
 use sheaf_learn::model::settle::Settling;
 use sheaf_learn::task::{BoardOf, Weights};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::{read_all, read_at_most};
 
 use super::{Learned, Source};
-use crate::args::positive;
+use crate::args::iterations;
 use crate::commands::check_out;
 use crate::draw::maze_terminal::rewind;
+use crate::draw::png::MAX_FILE_BYTES;
 use crate::progress::{Bar, say};
 use crate::report::{self, Report, duration, rounded, sparkline};
+use crate::terminal;
 
 /// Options of every `sheaf solve`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Run exactly so many iterations (in each round) instead of stopping when the agents have settled
-    #[arg(long, value_name = "K", value_parser = positive)]
+    #[arg(long, value_name = "K", value_parser = iterations)]
     pub iterations: Option<usize>,
     /// Show the answer forming, iteration by iteration
     #[arg(long)]
@@ -50,15 +52,19 @@ pub struct Plan {
 }
 
 impl WatchArgs {
-    /// Checks the options; `check_name` rejects picture formats that the task cannot write. `json` disables animations.
+    /// Checks the options; `check_name` rejects picture formats that the task cannot write, and `json` animations.
     pub fn check<K: Learned>(self, json: bool, check_name: fn(&Path) -> Result<()>) -> Result<Plan> {
+        if self.animate && json {
+            return Err(Error::new(ErrorKind::Unsupported, "--animate", "results for people", "--json")
+                .hint("--out FILE.gif writes an animation, with --json too"));
+        }
         if let Some(out) = &self.out {
             check_name(out)?;
             check_out(out)?;
         }
         let weights = self.weights.unwrap_or_else(|| format!("builtin:{}", K::NAME));
         let weights = Source::parse(&weights)?;
-        Ok(Plan { iterations: self.iterations, animate: self.animate && !json, out: self.out, weights })
+        Ok(Plan { iterations: self.iterations, animate: self.animate, out: self.out, weights })
     }
 }
 
@@ -67,10 +73,58 @@ impl WatchArgs {
 pub struct Solve<A> {
     /// How the solve ended.
     pub watched: Watched<A>,
-    /// Residuals after every iteration.
-    pub distances: Vec<Distances>,
+    /// Residuals and movement after every iteration.
+    pub course: Course,
     /// Duration.
     pub seconds: f64,
+}
+
+/// Residuals and movement of the agents, iteration by iteration.
+#[derive(Debug, Default)]
+pub struct Course {
+    distances: Vec<Distances>, // empty without ADMM
+    moved: Vec<f32>,
+}
+
+impl Course {
+    fn push(&mut self, moment: &Moment<'_>) {
+        if moment.iteration > 0 {
+            self.distances.extend(moment.distances);
+            self.moved.push(moment.moved);
+        }
+    }
+
+    /// Appends a later solve.
+    pub fn append(&mut self, later: &mut Self) {
+        self.distances.append(&mut later.distances);
+        self.moved.append(&mut later.moved);
+    }
+
+    /// Adds the residuals, where the agents run ADMM; otherwise how far their states moved.
+    fn report(&self, report: &mut Report) {
+        let Some(last) = self.distances.last() else {
+            let moved = self.moved.last().copied();
+            if let Some(moved) = moved {
+                report.line("movement", format!("{moved:.4} in the last iteration"));
+                report.line("", sparkline(&self.moved, 48));
+            }
+            report.value("moved", moved.map(|moved| rounded(moved.into(), 7)));
+            report.value("movement", &self.moved[..]);
+            return;
+        };
+        let curve = |of: fn(&Distances) -> f32| self.distances.iter().map(of).collect::<Vec<f32>>();
+        let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
+        let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
+        report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
+        report.line("", format!("primal {}", sparkline(&primal, 48)));
+        report.line("", format!("dual   {}", sparkline(&dual, 48)));
+        let edge_rms = rounded(last.edge_rms.into(), 7);
+        // `consistency` is the older name of `edge_rms`, kept for one version.
+        report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
+        report.value("consistency", edge_rms);
+        let all = json!({ "primal": primal, "dual": dual, "edge_rms": edges, "consistency": edges });
+        report.value("residuals", all);
+    }
 }
 
 impl Plan {
@@ -111,19 +165,20 @@ impl Plan {
             ..SolveOptions::fixed(self.iterations.unwrap_or(limit))
         };
         let bar = Bar::new("solving", solve.iterations as u64);
-        let (start, mut distances) = (Instant::now(), Vec::new());
+        let (start, mut course) = (Instant::now(), Course::default());
         let single = Single::new(&weights.model, &weights.params, &board.sheaf, samples, 0)?;
         let watched = single.watch(reader, 0, &WatchOptions { solve, every }, &mut |moment| {
-            distances.push(moment.distances);
-            bar.add(1);
+            course.push(moment);
+            bar.add(usize::from(moment.iteration > 0));
             see(moment);
         })?;
-        Ok(Solve { watched, distances, seconds: start.elapsed().as_secs_f64() })
+        Ok(Solve { watched, course, seconds: start.elapsed().as_secs_f64() })
     }
 
     /// How the iterations ended.
     pub fn ended(&self, iterations: usize, settled: bool) -> String {
         match (self.iterations.is_some(), settled) {
+            _ if iterations == 0 => "0: the agents do not coordinate".into(),
             (true, _) => format!("{iterations}, as asked"),
             (false, true) => format!("{iterations}, then settled"),
             (false, false) => format!("{iterations}, the limit; not settled"),
@@ -131,20 +186,8 @@ impl Plan {
     }
 
     /// Adds residuals, time, memory, notes and the file that was written.
-    pub fn finish(&self, report: &mut Report, distances: &[Distances], seconds: f64, notes: Vec<String>) {
-        let curve = |of: fn(&Distances) -> f32| distances.iter().map(of).collect::<Vec<f32>>();
-        let [primal, dual, edges] = [curve(|d| d.primal), curve(|d| d.dual), curve(|d| d.edge_rms)];
-        let last = distances.last().copied().unwrap_or_default();
-        let text = format!("primal {:.4}, dual {:.4}, edge rms {:.4}", last.primal, last.dual, last.edge_rms);
-        report.add("primal", "residuals", rounded(last.primal.into(), 7), text);
-        report.line("", format!("primal {}", sparkline(&primal, 48)));
-        report.line("", format!("dual   {}", sparkline(&dual, 48)));
-        let edge_rms = rounded(last.edge_rms.into(), 7);
-        // `consistency` is the older name of `edge_rms`, kept for one version.
-        report.value("dual", rounded(last.dual.into(), 7)).value("edge_rms", edge_rms.clone());
-        report.value("consistency", edge_rms);
-        let all = json!({ "primal": primal, "dual": dual, "edge_rms": edges, "consistency": edges });
-        report.value("residuals", all);
+    pub fn finish(&self, report: &mut Report, course: &Course, seconds: f64, notes: Vec<String>) {
+        course.report(report);
         report.add("seconds", "time", rounded(seconds, 6), duration(seconds));
         report.value("samples_per_s", rounded(1.0 / seconds.max(1e-9), 3)).memory();
         for note in &notes {
@@ -164,8 +207,8 @@ pub fn play(
     lines: usize,
     draw: impl Fn(usize) -> Result<String>,
 ) -> Result<()> {
-    let fits = terminal().is_some_and(|(width, height)| columns <= width && lines < height);
-    if !std::io::stdout().is_terminal() || !fits {
+    let fits = size().is_some_and(|(width, height)| columns <= width && lines < height);
+    if !terminal::moves(std::io::stdout().is_terminal()) || !fits {
         say("note: no terminal large enough to animate here; --out FILE.gif writes an animation");
         return Ok(());
     }
@@ -180,17 +223,16 @@ pub fn play(
 }
 
 /// Columns and rows of the terminal, if there is one.
-pub fn terminal() -> Option<(usize, usize)> {
+pub fn size() -> Option<(usize, usize)> {
     terminal_size::terminal_size().map(|(columns, rows)| (columns.0.into(), rows.0.into()))
 }
 
 /// The bytes of a file, or of standard input for `-`, and their name. `want` describes the expected content.
 pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
     if path == Path::new("-") {
-        let (title, mut bytes) = ("standard input", Vec::new());
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return read.map(|_| (title.into(), bytes)).map_err(|e| io_error(Path::new(title), want, &e));
+        let title = "standard input";
+        let bytes = read_all(std::io::stdin().lock(), Path::new(title), MAX_FILE_BYTES, want)?;
+        return Ok((title.into(), bytes));
     }
-    let bytes = std::fs::read(path).map_err(|e| io_error(path, want, &e))?;
-    Ok((path.display().to_string(), bytes))
+    Ok((path.display().to_string(), read_at_most(path, MAX_FILE_BYTES, want)?))
 }

@@ -30,6 +30,9 @@ fn every_command_has_help_with_an_example() {
         "export",
         "inspect",
         "bench",
+        "doctor",
+        "completions",
+        "man",
     ] {
         let text = ok(Path::new("."), &format!("{command} --help"));
         assert!(text.contains(&format!("  sheaf {}", command.split(' ').next().unwrap())), "{text}");

@@ -59,7 +59,7 @@ fn data_train_resume_eval_trace_inspect_import() {
     let numbers = |name| trace.tensor(name, &[6], &[safetensors::Dtype::F32]).unwrap();
     assert_eq!(numbers("edge_rms"), numbers("consistency"), "the older name, for one version");
 
-    let shown = ok(here, "inspect run/best.safetensors");
+    let shown = ok(here, "inspect run/best.safetensors --history");
     assert!(shown.contains("d_v = 4") && shown.contains("decoder/out/kernel") && shown.contains("history:"));
     let checkpoint = json(here, "inspect run/checkpoints/step-00000020.safetensors");
     assert_eq!((checkpoint["kind"].as_str(), checkpoint["step"].as_u64()), (Some("checkpoint"), Some(20)));
@@ -111,7 +111,7 @@ fn exported_weights_keep_a_changed_key_and_say_so() {
     let same = WeightsFile::read(&here.join("same.safetensors")).unwrap();
     assert_eq!(changed.params(&changed.layout()).unwrap(), same.params(&same.layout()).unwrap());
     assert_eq!(record["of"], serde_json::from_str::<serde_json::Value>(&same.about().record).unwrap());
-    assert!(ok(here, "inspect w.safetensors").contains("set: model.cg_steps=8"));
+    assert!(ok(here, "inspect w.safetensors --history").contains("set: model.cg_steps=8"));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 mod bad_input;
 mod gone_reader;
 mod help;
+mod hostile;
 mod interrupt;
 mod journey;
+mod kills;
 mod mnist;
+mod runs;
 mod solve;
 mod solve_sudoku;
 mod sudoku;

@@ -10,10 +10,10 @@ use sheaf_tasks::mnist::task::{Mnist, MnistConfig};
 use super::support::{fails, file, json, ok};
 
 /// Pixels of a side; 16 agents stand on 12 × 12.
-const SIDE: usize = 12;
+pub const SIDE: usize = 12;
 
 /// A model of agents small enough to train in a moment.
-const TINY: &str = r#"task = "mnist"
+pub const TINY: &str = r#"task = "mnist"
 [data]
 dir = "set"
 [model]
@@ -37,7 +37,7 @@ long = 10
 "#;
 
 /// A convolutional network of similar size.
-const NETWORK: &str = r#"task = "mnist-cnn"
+pub const NETWORK: &str = r#"task = "mnist-cnn"
 [data]
 dir = "set"
 [model]
@@ -63,7 +63,7 @@ fn idx(shape: &[usize], bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A folder with drawn digits: 60 for training, 20 held out.
-fn make_set(folder: &Path, name: &str, side: usize) {
+pub fn make_set(folder: &Path, name: &str, side: usize) {
     let dir = folder.join(name);
     std::fs::create_dir(&dir).unwrap();
     for (split, count, seed) in [("train", 60, 1), ("t10k", 20, 2)] {
@@ -126,7 +126,7 @@ fn data_train_resume_eval_trace_export_inspect() {
     let halved = json(here, "eval --weights half.safetensors --data set");
     let differs = (halved["accuracy"].as_f64().unwrap() - eval["accuracy"].as_f64().unwrap()).abs();
     assert!(differs <= 0.05, "{halved}");
-    let shown = ok(here, "inspect half.safetensors");
+    let shown = ok(here, "inspect half.safetensors --history");
     assert!(shown.contains("d_v = 8") && shown.contains("F16") && shown.contains("history:"), "{shown}");
 }
 

@@ -74,7 +74,7 @@ fn data_train_resume_eval_trace_inspect() {
     assert_eq!([shape("primal"), shape("dual")], [[6, 27], [6, 27]]);
     assert_eq!([shape("logits"), shape("boards")], [vec![6, 27, 9, 10], vec![6, 9, 9]]);
 
-    let shown = ok(here, "inspect run/best.safetensors");
+    let shown = ok(here, "inspect run/best.safetensors --history");
     assert!(shown.contains("ramp_steps = 6") && shown.contains("decoder/out/kernel"), "{shown}");
     let checkpoint = json(here, "inspect run/checkpoints/step-00000012.safetensors");
     assert_eq!((checkpoint["task"].as_str(), checkpoint["step"].as_u64()), (Some("sudoku"), Some(12)));

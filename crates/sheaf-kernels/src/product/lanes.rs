@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 /// # Safety
 /// All functions need a CPU with the instructions of the register; those that take a pointer need as many valid
 /// elements there as they read or write. No alignment is needed.
-pub(super) trait Lanes<T>: Copy {
+pub(crate) trait Lanes<T>: Copy {
     /// Elements of a register.
     const LEN: usize;
     /// One number in all lanes.
@@ -28,6 +28,21 @@ pub(super) trait Lanes<T>: Copy {
     unsafe fn mul(self, b: Self) -> Self;
     /// Transposes 4 × 4 numbers: from rows `stride` apart to rows `wide` apart.
     unsafe fn transpose4(from: *const T, stride: usize, to: *mut T, wide: usize);
+
+    /// Stores the first `count` lanes times `alpha`, added to what is there if `add`; `count` is at most `LEN`.
+    #[inline(always)]
+    unsafe fn write(self, at: *mut T, count: usize, alpha: T, add: bool) {
+        // SAFETY: the caller guarantees the instructions and `count` numbers.
+        unsafe {
+            let alpha = Self::splat(alpha);
+            match (count == Self::LEN, add) {
+                (true, true) => self.mul_add(alpha, Self::load(at)).store(at),
+                (true, false) => self.mul(alpha).store(at),
+                (false, true) => self.mul_add(alpha, Self::load_first(at, count)).store_first(at, count),
+                (false, false) => self.mul(alpha).store_first(at, count),
+            }
+        }
+    }
 }
 
 macro_rules! lanes {

@@ -20,7 +20,7 @@ mod lanes;
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 use std::mem::MaybeUninit;
 
-use self::lanes::Lanes;
+pub(super) use self::lanes::Lanes;
 use super::gemm::Product;
 use crate::Real;
 
@@ -64,7 +64,7 @@ struct Columns<T> {
 
 /// The `i`-th of several nearly equal parts (rather than large ones and a small rest): its start and its length.
 #[inline(always)]
-fn share(total: usize, parts: usize, i: usize) -> (usize, usize) {
+pub(super) fn share(total: usize, parts: usize, i: usize) -> (usize, usize) {
     let start = i * total / parts;
     (start, (i + 1) * total / parts - start)
 }
@@ -214,19 +214,10 @@ macro_rules! level {
                         a = a.wrapping_add(s.a_col);
                         b = b.wrapping_add(s.b_row);
                     }
-                    let (alpha, whole) = (L::splat(s.alpha), s.last == L::LEN);
                     for i in 0..R {
                         for j in 0..V {
-                            let at = out.add(i * s.out_row + j * L::LEN);
-                            match (j + 1 < V || whole, s.add) {
-                                (true, true) => acc[i][j].mul_add(alpha, L::load(at)).store(at),
-                                (true, false) => acc[i][j].mul(alpha).store(at),
-                                (false, true) => {
-                                    let before = L::load_first(at, s.last);
-                                    acc[i][j].mul_add(alpha, before).store_first(at, s.last);
-                                }
-                                (false, false) => acc[i][j].mul(alpha).store_first(at, s.last),
-                            }
+                            let count = if j + 1 < V { L::LEN } else { s.last };
+                            acc[i][j].write(out.add(i * s.out_row + j * L::LEN), count, s.alpha, s.add);
                         }
                     }
                 }

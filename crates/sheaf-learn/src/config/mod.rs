@@ -9,9 +9,10 @@ pub mod strict;
 pub use nearest::nearest;
 pub use strict::StrictConfig;
 
+use crate::limits::{MAX_BATCH, MAX_ITERATIONS, at_most};
 use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
 
 /// Keys that a resumed run may change: they control when to save and how to handle non-finite losses or gradients.
 /// They do not change a run without non-finite values.
@@ -55,6 +56,26 @@ pub enum OnNanKind {
     Rollback,
 }
 
+/// Precision of the operands of matrix products; sums are always f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PrecisionKind {
+    /// As they are.
+    #[default]
+    F32,
+    /// Rounded to bfloat16.
+    Bf16,
+}
+
+impl From<PrecisionKind> for Precision {
+    fn from(kind: PrecisionKind) -> Self {
+        match kind {
+            PrecisionKind::F32 => Self::Full,
+            PrecisionKind::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 /// The `[train]` section of an experiment. The defaults are those of the published Maze run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -79,6 +100,8 @@ pub struct TrainSection {
     pub ema: f64,
     /// Number of final iterates that enter the loss.
     pub loss_window: usize,
+    /// Precision of the products, in training and wherever the weights are used: `f32` or `bf16`.
+    pub precision: PrecisionKind,
     /// Seed of the initial parameters, batches and noise.
     pub seed: u64,
     /// Updates between evaluations; 0 evaluates only at the end.
@@ -112,6 +135,7 @@ impl Default for TrainSection {
             clip: 1.0,
             ema: 0.999,
             loss_window: 4,
+            precision: PrecisionKind::F32,
             seed: 42,
             eval_every: 1000,
             checkpoint_every: 1000,
@@ -162,7 +186,9 @@ impl TrainSection {
     fn check(&self) -> Result<()> {
         positive("steps", self.steps)?;
         positive("batch", self.batch as u64)?;
+        at_most("train.batch", "samples", MAX_BATCH, self.batch)?;
         positive("loss_window", self.loss_window as u64)?;
+        at_most("train.loss_window", "iterations", MAX_ITERATIONS, self.loss_window)?;
         positive("log_every", self.log_every)?;
         positive("keep_checkpoints", self.keep_checkpoints as u64)?;
         holds("learning_rate", self.learning_rate > 0.0, "a number above 0", self.learning_rate)?;

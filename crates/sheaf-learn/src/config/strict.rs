@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::limits::MAX_EXPERIMENT_BYTES;
 use crate::train::WeightsFile;
+use crate::train::file::read_text_at_most;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -42,8 +44,7 @@ pub trait StrictConfig: Serialize + DeserializeOwned + Default {
 /// Reads the file at `path` and applies the overrides, each `key=value`.
 pub fn read<T: StrictConfig>(path: &Path, overrides: &[String]) -> Result<T> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::new(ErrorKind::Io, &place, "a readable file", e).hint("check the path"))?;
+    let text = read_text_at_most(path, MAX_EXPERIMENT_BYTES, "a readable file")?;
     parse(&place, &text, overrides)
 }
 
@@ -308,8 +309,7 @@ impl Check<'_> {
             "" => self.place.to_string(),
             path => format!("{}: key `{path}`", self.origin(path)),
         };
-        let wanted = if expected.is_empty() { "a value that fits" } else { expected };
-        let out = Error::new(ErrorKind::Malformed, place, wanted, got);
+        let out = Error::new(ErrorKind::Malformed, place, wanted(expected), found(got));
         // "unknown variant `stpo`, expected `stop` or `rollback`": names are between backquotes.
         let typed = got.split('`').nth(1).unwrap_or_default();
         match nearest(typed, expected.split('`').skip(1).step_by(2)) {
@@ -317,6 +317,25 @@ impl Check<'_> {
             _ => out,
         }
     }
+}
+
+/// What was expected, in words of the file instead of names of types.
+fn wanted(expected: &str) -> String {
+    match expected {
+        "" => "a value that fits".into(),
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".into(),
+        "isize" | "i64" | "i32" => "a whole number".into(),
+        "f64" | "f32" => "a number".into(),
+        name if name.starts_with("struct ") || name.starts_with("a map") => "a table".into(),
+        name if name.starts_with("a sequence") || name.starts_with("tuple ") => "a list".into(),
+        names => names.into(),
+    }
+}
+
+/// What was found, without the parser's names for it.
+fn found(got: &str) -> &str {
+    let mistakes = ["invalid value: ", "invalid type: ", "unknown variant "];
+    mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got)
 }
 
 /// All dotted keys of the schema.

@@ -14,9 +14,9 @@ use sheaf_kernels::vector::add;
 
 use super::net::{Decoder, Encoder};
 use super::spec::Scope;
-use super::tables::{TableGrad, Tables};
-use super::views::{Samples, Targets, Views};
-use super::worker::{ChunkGrad, Setting, Worker};
+use super::tables::TableGrad;
+use super::views::{Samples, Targets};
+use super::worker::{Aim, ChunkGrad, Encoded, Given, Setting, Worker};
 use super::{Horizon, Model, Prepared};
 
 /// Number of chunks of a batch: enough to keep many cores busy, few enough to sum quickly.
@@ -38,8 +38,7 @@ pub struct BatchLoss {
 #[derive(Debug)]
 pub struct Batch<T: Real, E: Encoder, D: Decoder> {
     prepared: Prepared<T, D>,
-    views: Views,
-    tables: Tables<T, E, D>,
+    encoded: Encoded<T, E, D>, // of the whole batch, where it shares its views
     chunks: Vec<Chunk<T>>,
     jobs: Jobs<T, E, D>,
     targets: Targets,
@@ -49,8 +48,7 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Batch<T, E, D> {
     fn default() -> Self {
         Self {
             prepared: Prepared::default(),
-            views: Views::default(),
-            tables: Tables::default(),
+            encoded: Encoded::default(),
             chunks: Vec::new(),
             jobs: Jobs::default(),
             targets: Targets::default(),
@@ -69,15 +67,13 @@ struct Chunk<T: Real> {
 #[derive(Debug)]
 pub(super) struct Job<T: Real, E: Encoder, D: Decoder> {
     pub(super) worker: Worker<T, D>,
-    pub(super) views: Views,
-    pub(super) tables: Tables<T, E, D>,
+    pub(super) encoded: Encoded<T, E, D>,
     grad: TableGrad<T>,
 }
 
 impl<T: Real, E: Encoder, D: Decoder> Default for Job<T, E, D> {
     fn default() -> Self {
-        let (worker, views) = (Worker::default(), Views::default());
-        Self { worker, views, tables: Tables::default(), grad: TableGrad::default() }
+        Self { worker: Worker::default(), encoded: Encoded::default(), grad: TableGrad::default() }
     }
 }
 
@@ -114,29 +110,26 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         grad: &mut [T],
     ) -> Result<BatchLoss> {
         self.prepared.prepare(model, params, sheaf)?;
+        let horizon = model.horizon(horizon);
         // All samples on one sheaf have the same number of loss terms.
         samples.targets(0, &mut self.targets);
         let counted = model.loss.counted(&self.targets) * samples.len() * horizon.window();
         let weight = T::from_f64(1.0 / counted.max(1) as f64);
-        let shared = model.spec.scope == Scope::Batch;
-        if shared {
-            let (agents, view_len) = (sheaf.agents(), model.encoder.view_len());
-            self.views.collect(samples, 0..samples.len(), agents, view_len);
-            self.tables.encode(model, params, sheaf, self.views.rows())?;
+        let given = Given { model, params, sheaf, prepared: &self.prepared };
+        if model.spec.scope == Scope::Batch {
+            self.encoded.encode(&given, samples, 0..samples.len())?;
         }
         let per_chunk = samples.len().div_ceil(CHUNKS).next_multiple_of(model.tile()).max(1);
         let count = samples.len().div_ceil(per_chunk).max(1);
         // Chunks that this batch does not fill keep their buffers for the next batch.
         self.chunks.resize_with(count.max(self.chunks.len()), Chunk::default);
-        let Self { prepared, views, tables, chunks, jobs, .. } = self;
+        let Self { encoded, chunks, jobs, .. } = self;
+        let work = Work { given, samples, horizon, weight };
         chunks[..count].par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
             let range = c * per_chunk..((c + 1) * per_chunk).min(samples.len());
-            jobs.with(|job| {
-                let work = Work { model, params, sheaf, prepared, samples, horizon, weight };
-                match model.encoded_together() {
-                    None => work.chunk_of_batch(range, views, tables, job, chunk),
-                    Some(count) => work.chunk_alone(range, count, job, chunk),
-                }
+            jobs.with(|job| match model.encoded_together() {
+                None => work.chunk_of_batch(range, encoded, job, chunk),
+                Some(count) => work.chunk_alone(range, count, job, chunk),
             })
         })?;
         self.finish(model, params, sheaf, count, grad)
@@ -178,7 +171,8 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         model.decoder.prepare_vjp(params, &total.grad.decoder[..len], grad);
         model.maps.prepare_vjp(&mut self.prepared.maps, &total.grad.shared, grad)?;
         if model.spec.scope == Scope::Batch {
-            self.tables.vjp(model, params, sheaf, self.views.rows(), &mut total.tables, grad)?;
+            let Encoded { views, tables } = &mut self.encoded;
+            tables.vjp(model, params, sheaf, views.rows(), &mut total.tables, grad)?;
         }
         Ok(loss)
     }
@@ -186,10 +180,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
 
 /// The shared inputs of all chunks of a batch.
 struct Work<'a, T: Real, E: Encoder, D: Decoder> {
-    model: &'a Model<E, D>,
-    params: &'a [T],
-    sheaf: &'a Sheaf,
-    prepared: &'a Prepared<T, D>,
+    given: Given<'a, T, E, D>,
     samples: &'a dyn Samples,
     horizon: Horizon,
     weight: T,
@@ -200,16 +191,16 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
     fn chunk_of_batch(
         &self,
         range: Range<usize>,
-        views: &Views,
-        tables: &Tables<T, E, D>,
+        encoded: &Encoded<T, E, D>,
         job: &mut Job<T, E, D>,
         chunk: &mut Chunk<T>,
     ) -> Result<()> {
-        chunk.grad.reset(self.model, self.prepared);
-        chunk.tables.reset(self.model, self.sheaf, tables.views());
-        let agents = self.sheaf.agents();
-        let index = &views.index()[range.start * agents..range.end * agents];
-        self.tiles(range.start, index, tables, &mut job.worker, &mut chunk.tables, &mut chunk.grad)
+        let Given { model, sheaf, prepared, .. } = self.given;
+        chunk.grad.reset(model, prepared);
+        chunk.tables.reset(model, sheaf, encoded.tables.views());
+        let index = &encoded.index()[range.start * sheaf.agents()..range.end * sheaf.agents()];
+        let at = self.given.with(&encoded.tables);
+        self.tiles(&at, range.start, index, &mut job.worker, &mut chunk.tables, &mut chunk.grad)
     }
 
     /// A chunk that encodes its own views, `count` samples at a time.
@@ -220,15 +211,16 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
         job: &mut Job<T, E, D>,
         chunk: &mut Chunk<T>,
     ) -> Result<()> {
-        let Job { worker, views, tables, grad } = job;
-        chunk.grad.reset(self.model, self.prepared);
+        let Given { model, params, sheaf, prepared } = self.given;
+        let Job { worker, encoded, grad } = job;
+        chunk.grad.reset(model, prepared);
         for first in range.clone().step_by(count) {
-            let samples = first..(first + count).min(range.end);
-            views.collect(self.samples, samples, self.sheaf.agents(), self.model.encoder.view_len());
-            tables.encode(self.model, self.params, self.sheaf, views.rows())?;
-            grad.reset(self.model, self.sheaf, tables.views());
-            self.tiles(first, views.index(), tables, worker, grad, &mut chunk.grad)?;
-            tables.vjp(self.model, self.params, self.sheaf, views.rows(), grad, &mut chunk.grad.params)?;
+            encoded.encode(&self.given, self.samples, first..(first + count).min(range.end))?;
+            grad.reset(model, sheaf, encoded.tables.views());
+            let at = self.given.with(&encoded.tables);
+            self.tiles(&at, first, encoded.index(), worker, grad, &mut chunk.grad)?;
+            let Encoded { views, tables } = encoded;
+            tables.vjp(model, params, sheaf, views.rows(), grad, &mut chunk.grad.params)?;
         }
         Ok(())
     }
@@ -236,27 +228,23 @@ impl<T: Real, E: Encoder, D: Decoder> Work<'_, T, E, D> {
     /// Loss and gradients of the samples `first..`, a tile at a time.
     fn tiles(
         &self,
+        at: &Setting<'_, T, E, D>,
         first: usize,
         index: &[u32],
-        tables: &Tables<T, E, D>,
         worker: &mut Worker<T, D>,
         d_tables: &mut TableGrad<T>,
         chunk: &mut ChunkGrad<T>,
     ) -> Result<()> {
-        let Self { model, params, sheaf, prepared, samples, horizon, weight } = *self;
-        let at = Setting { model, params, sheaf, prepared, tables };
-        let tile = model.tile();
-        for (k, index) in index.chunks(tile * sheaf.agents()).enumerate() {
-            let sample = first + k * tile;
-            match worker.grad(&at, index, samples, sample, horizon, weight, d_tables, chunk) {
+        let Self { samples, horizon, weight, .. } = *self;
+        for (first, index) in self.given.tiles(first, index) {
+            match worker.grad(at, index, &Aim { samples, first, weight }, horizon, d_tables, chunk) {
                 Err(error) if error.kind() == ErrorKind::NotFinite => {
                     // The tile has failed, and with it the batch. Solving each sample alone finds the one that is not
                     // finite.
-                    for (i, index) in index.chunks(sheaf.agents()).enumerate() {
-                        let alone =
-                            worker.grad(&at, index, samples, sample + i, horizon, weight, d_tables, chunk);
-                        match alone {
-                            Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(sample + i),
+                    for (i, index) in index.chunks(at.sheaf.agents()).enumerate() {
+                        let aim = Aim { samples, first: first + i, weight };
+                        match worker.grad(at, index, &aim, horizon, d_tables, chunk) {
+                            Err(error) if error.kind() == ErrorKind::NotFinite => chunk.lost(first + i),
                             result => result?,
                         }
                     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! h = layer_norm(· f_h)     D = softplus(· f) + 1e-4     q = · f     l1 = softplus(· f)     hi = softplus(· f)
-//! rho = softplus(· f)       A = · norm(f)                B = · norm(f)
+//! rho = softplus(· f)       V = · f     b = · f     g = softplus(· f)     A = · norm(f)     B = · norm(f)
 //! ```
 //!
 //! | array | shape |
@@ -10,9 +10,12 @@
 //! | f, f_h | views, width or h_width |
 //! | h, D, q, l1, hi | views, d_v |
 //! | rho | views, 1 |
+//! | V | views, d_v, objective_rank |
+//! | b, g | views, objective_rows |
 //! | A, B | views, slots, d_e or d_v, rank |
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
 use super::section::{Choices, MapKind, ModelSection, ObjectiveKind};
@@ -24,8 +27,8 @@ use crate::rng::Stream;
 /// Added to softplus, so that every objective is strictly convex.
 const DIAG_FLOOR: f64 = 1e-4;
 
-/// Columns of the head outputs: h, D, q, l1, hi, rho.
-pub const COLUMNS: usize = 6;
+/// Columns of the head outputs: h, D, q, l1, hi, rho, V, b.
+pub const COLUMNS: usize = 8;
 /// The start.
 pub const H: usize = 0;
 /// D.
@@ -38,6 +41,10 @@ pub const L1: usize = 3;
 pub const HI: usize = 4;
 /// Penalties, one per view.
 pub const RHO: usize = 5;
+/// V of the dense objective Q = diag(D) + V Vᵀ.
+pub const FACTOR: usize = 6;
+/// Right sides of the constraints: b of the equalities, g of the inequalities.
+pub const RIGHT: usize = 7;
 
 /// The layers.
 #[derive(Clone, Debug)]
@@ -47,7 +54,7 @@ pub struct Heads {
     low_rank: Option<(Norm, Linear, Linear)>,
     start: LoraStart,
     own_h: bool,
-    d_v: usize,
+    inequalities: bool,
     l1_init: f64,
     upper_init: f64,
     rho_init: f64,
@@ -62,11 +69,11 @@ enum Norm {
 /// Head outputs of some views, and what their adjoint needs.
 #[derive(Clone, Debug, Default)]
 pub struct Headed<T: Copy + Default> {
-    /// h, D, q, l1, hi, rho; those without a head are empty.
+    /// h, D, q, l1, hi, rho, V, b; those without a head are empty.
     pub columns: [AlignedVec<T>; COLUMNS],
     raw: [AlignedVec<T>; COLUMNS],
     f_norm: AlignedVec<T>, // [views, width]
-    d_head: AlignedVec<T>, // [views, d_v]
+    d_head: AlignedVec<T>, // [views, the widest head]
     d_norm: AlignedVec<T>, // [views, width]
 }
 
@@ -81,8 +88,10 @@ impl Heads {
         h_width: Option<usize>,
     ) -> Self {
         let d_v = section.d_v;
-        let tether = choices.objective == ObjectiveKind::Tether;
-        let boxed = choices.objective == ObjectiveKind::L1Box;
+        let quadratic = choices.admm() && !choices.tether();
+        let is = |kind: ObjectiveKind| choices.admm() && choices.objective == kind;
+        let (boxed, dense) = (is(ObjectiveKind::L1Box), is(ObjectiveKind::Dense));
+        let constrained = is(ObjectiveKind::Equality) || is(ObjectiveKind::Qp);
         let h = Linear::new(layout, "encoder/h", h_width.unwrap_or(width), d_v, true);
         let h_norm = LayerNorm::new(layout, "encoder/h_norm", d_v);
         let mut head = |wanted: bool, name: &str, output: usize| {
@@ -90,13 +99,15 @@ impl Heads {
         };
         let columns = [
             Some(h),
-            head(!tether, "diag", d_v),
-            head(!tether, "q", d_v),
+            head(quadratic, "diag", d_v),
+            head(quadratic, "q", d_v),
             head(boxed, "l1", d_v),
             head(boxed, "upper", d_v),
-            head(choices.per_agent, "rho", 1),
+            head(choices.admm() && choices.per_agent, "rho", 1),
+            head(dense, "factor", d_v * section.objective_rank),
+            head(constrained, "right", section.objective_rows),
         ];
-        let low_rank = (choices.maps == MapKind::LowRank).then(|| {
+        let low_rank = (choices.admm() && choices.maps == MapKind::LowRank).then(|| {
             let factors = spec.slots * section.rank;
             let name = "encoder/low_rank_norm";
             let norm = match spec.lora_norm {
@@ -113,11 +124,17 @@ impl Heads {
             low_rank,
             start: spec.lora_start,
             own_h: h_width.is_some(),
-            d_v,
+            inequalities: is(ObjectiveKind::Qp),
             l1_init: section.l1_init,
             upper_init: section.upper_init,
             rho_init: section.rho_init,
         }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        let factors = self.low_rank.iter_mut().flat_map(|(_, a, b)| [a, b]);
+        self.columns.iter_mut().flatten().chain(factors).for_each(|head| head.set_precision(precision));
     }
 
     /// Writes the initial values.
@@ -128,6 +145,7 @@ impl Heads {
                 L1 => Some(self.l1_init),
                 HI => Some(self.upper_init),
                 RHO => Some(self.rho_init),
+                RIGHT if self.inequalities => Some(self.upper_init),
                 _ => None,
             };
             match constant {
@@ -154,6 +172,11 @@ impl Heads {
         }
     }
 
+    /// Whether a column is the output of its linear layer, without softplus.
+    fn is_plain(&self, column: usize) -> bool {
+        matches!(column, Q | FACTOR) || (column == RIGHT && !self.inequalities)
+    }
+
     /// Width of a column; 0 if there is no head.
     pub fn width_of(&self, column: usize) -> usize {
         self.columns[column].as_ref().map_or(0, Linear::output)
@@ -177,7 +200,7 @@ impl Heads {
                     head.forward(params, f_h, raw);
                     self.h_norm.forward(params, raw, column);
                 }
-                Q => head.forward(params, f, column),
+                _ if self.is_plain(k) => head.forward(params, f, column),
                 _ => {
                     head.forward(params, f, raw);
                     activation::softplus(raw, column);
@@ -233,7 +256,7 @@ impl Heads {
             b.vjp(params, f_norm, d_b, Some(d_norm), d_params);
             norm.vjp(params, f, d_norm, d_f, d_params);
         }
-        d_head.ensure(views * self.d_v.max(1));
+        d_head.ensure(views * self.columns.iter().flatten().map(Linear::output).max().unwrap_or(0));
         for (k, head) in self.columns.iter().enumerate() {
             let Some(head) = head else { continue };
             let n = views * head.output();
@@ -245,7 +268,7 @@ impl Heads {
                     let to = if self.own_h { &mut *d_f_h } else { &mut *d_f };
                     head.vjp(params, f_h, d_head, Some(to), d_params);
                 }
-                Q => head.vjp(params, f, d_column, Some(d_f), d_params),
+                _ if self.is_plain(k) => head.vjp(params, f, d_column, Some(d_f), d_params),
                 _ => {
                     activation::softplus_vjp(&raw[k][..n], d_column, d_head);
                     head.vjp(params, f, d_head, Some(d_f), d_params);

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::admm::Adjoint;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
+use super::section::CoordinationKind;
 use crate::config::word;
+use crate::limits::{MAX_ITERATIONS, at_most};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
@@ -92,17 +94,25 @@ impl Default for Iterations {
 }
 
 impl Iterations {
-    /// Rejects invalid values, given a loss window of `window` iterates.
-    pub fn check(&self, window: usize) -> Result<()> {
+    /// Rejects invalid values, given a loss window of `window` iterates. Only a model without coordination may have no
+    /// iterations.
+    pub fn check(&self, window: usize, coordination: CoordinationKind) -> Result<()> {
         let wrong = |key: &str, expected: &str, got: &dyn std::fmt::Display| {
             Err(Error::new(ErrorKind::Malformed, format!("iterations.{key}"), expected, got))
         };
-        let counts = [("train", self.train), ("eval", self.eval), ("rounds", self.rounds)];
-        for (key, value) in counts.into_iter().chain([("ramp_from", self.ramp_from)]) {
+        for (key, value) in [("train", self.train), ("eval", self.eval)] {
+            if value == 0 && coordination != CoordinationKind::None {
+                return wrong(key, "at least 1", &value)
+                    .map_err(|e| e.hint("model.coordination = \"none\" is the model without iterations"));
+            }
+        }
+        for (key, value) in [("rounds", self.rounds), ("ramp_from", self.ramp_from)] {
             if value == 0 {
                 return wrong(key, "at least 1", &value);
             }
+            at_most(&format!("iterations.{key}"), "of them", MAX_ITERATIONS, value)?;
         }
+        at_most("iterations.train_max", "of them", MAX_ITERATIONS, self.train_max)?;
         if self.train_max != 0 && self.train_max < self.train {
             return wrong("train_max", "0, or not less than iterations.train", &self.train_max);
         }
@@ -112,8 +122,26 @@ impl Iterations {
         if !(self.tolerance.is_finite() && self.tolerance >= 0.0) {
             return wrong("tolerance", "a finite number, 0 or above", &self.tolerance);
         }
+        if coordination != CoordinationKind::Admm {
+            self.check_without_admm()?;
+        }
         if self.implicit()? && self.gradient != 0 {
             return wrong("gradient", "0 with the implicit adjoint", &self.gradient);
+        }
+        Ok(())
+    }
+
+    /// Rejects what only ADMM has: residuals and a fixed point.
+    fn check_without_admm(&self) -> Result<()> {
+        let refused = |key: &str, expected: &str, got: &dyn std::fmt::Display| {
+            Err(Error::new(ErrorKind::Unsupported, format!("iterations.{key}"), expected, got)
+                .hint("model.coordination = \"admm\" has residuals and a fixed point"))
+        };
+        if self.tolerance > 0.0 {
+            return refused("tolerance", "0 without residuals", &self.tolerance);
+        }
+        if self.implicit()? {
+            return refused("adjoint", "\"unrolled\" without a fixed point", &self.adjoint);
         }
         Ok(())
     }

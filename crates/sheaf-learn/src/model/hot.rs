@@ -3,32 +3,30 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use sheaf_admm::admm::{Mode, Options};
+use sheaf_admm::admm::Options;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::{Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
 use super::maps::MapIndex;
 use super::net::{Decoder, Encoder};
-use super::tables::Tables;
-use super::views::{Samples, Views};
-use super::worker::{Setting, Worker};
+use super::views::Samples;
+use super::worker::{Encoded, Given, Worker};
 use super::{Model, Prepared};
 
 /// Some encoded samples, and buffers to solve one of them at a time.
 #[derive(Debug)]
 pub struct HotPaths<T: Real, E: Encoder, D: Decoder> {
     prepared: Prepared<T, D>,
-    views: Views,
-    tables: Tables<T, E, D>,
+    encoded: Encoded<T, E, D>,
     worker: Worker<T, D>,
     maps: MapIndex<T>,
 }
 
 impl<T: Real, E: Encoder, D: Decoder> Default for HotPaths<T, E, D> {
     fn default() -> Self {
-        let (prepared, views, maps) = (Prepared::default(), Views::default(), MapIndex::default());
-        Self { prepared, views, tables: Tables::default(), worker: Worker::default(), maps }
+        let (prepared, encoded) = (Prepared::default(), Encoded::default());
+        Self { prepared, encoded, worker: Worker::default(), maps: MapIndex::default() }
     }
 }
 
@@ -47,13 +45,13 @@ impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
         samples: &dyn Samples,
         range: Range<usize>,
     ) -> Result<()> {
-        self.views.collect(samples, range, sheaf.agents(), model.encoder.view_len());
-        self.tables.encode(model, params, sheaf, self.views.rows())
+        let given = Given { model, params, sheaf, prepared: &self.prepared };
+        self.encoded.encode(&given, samples, range)
     }
 
     /// Applies the sheaf Laplacian of the first encoded sample this many times.
     pub fn laplacians(&mut self, model: &Model<E, D>, sheaf: &Sheaf, count: usize) -> Result<()> {
-        let (index, tables) = (&self.views.index()[..sheaf.agents()], &self.tables.maps);
+        let (index, tables) = (&self.encoded.index()[..sheaf.agents()], &self.encoded.tables.maps);
         model.maps.group(sheaf, &self.prepared.maps, tables, index, &mut self.maps)?;
         let op = model.maps.op(sheaf, &self.prepared.maps, tables, index, &self.maps)?;
         let [mut z, mut g] = [(); 2].map(|()| AlignedVec::<T>::zeros(sheaf.state_len()));
@@ -75,10 +73,10 @@ impl<T: Real, E: Encoder, D: Decoder> HotPaths<T, E, D> {
         i: usize,
         iterations: usize,
     ) -> Result<()> {
-        let Self { prepared, views, tables, worker, .. } = self;
-        let at = Setting { model, params, sheaf, prepared, tables };
-        let index = &views.index()[i * sheaf.agents()..][..sheaf.agents()];
-        worker.solve(&at, index, &Options::fixed(iterations).x_only(), Mode::Solve, &mut ())?;
+        let Self { prepared, encoded, worker, .. } = self;
+        let at = Given { model, params, sheaf, prepared }.with(&encoded.tables);
+        let index = &encoded.index()[i * sheaf.agents()..][..sheaf.agents()];
+        worker.solve(&at, index, &Options::fixed(iterations).x_only(), &mut ())?;
         worker.decode_last(&at, index);
         black_box(worker.outputs().first());
         Ok(())

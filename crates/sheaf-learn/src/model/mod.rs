@@ -13,10 +13,11 @@
 //! | `views` | distinct views of a batch |
 //! | `net` | the traits of encoder and decoder |
 //! | `heads`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
+//! | `messages` | message passing, the other kind of coordination |
 //! | `prepared`, `tables` | what depends only on the parameters; what depends on a view |
 //! | `worker` | some samples: gather, iterate, decode, and the reverse pass |
 //! | `batch` | many samples on all cores, gradients added in a fixed order |
-//! | `evaluate`, `settle` | answers to many samples; one observed sample; when a sample has settled |
+//! | `evaluate`, `single`, `settle` | answers to many samples; one observed sample; when a sample has settled |
 //! | `hot` | single solves and their parts, with buffers kept, for benchmarks |
 //! | `horizon`, `loss` | iterations, loss window, adjoint; the loss of the outputs |
 
@@ -30,11 +31,13 @@ pub mod horizon;
 pub mod hot;
 pub mod loss;
 pub mod maps;
+pub mod messages;
 pub mod net;
 pub mod nets;
 pub mod prepared;
 pub mod section;
 pub mod settle;
+pub mod single;
 pub mod spec;
 pub mod tables;
 pub mod views;
@@ -45,9 +48,11 @@ pub use grid::ViewGrid;
 pub use horizon::{Horizon, Iterations};
 pub use hot::HotPaths;
 pub use loss::Loss;
-pub use net::{Decoder, DecoderGrad, Encoder};
+pub use net::{Decoder, DecoderGrad, Encoder, Rows};
 pub use prepared::Prepared;
-pub use section::{Choices, ConsensusKind, MapKind, ModelSection, ObjectiveKind};
+pub use section::{
+    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
+};
 pub use spec::{LoraNorm, LoraStart, MapStart, Scope, Spec};
 pub use tables::Tables;
 pub use views::{Samples, Targets, Views};
@@ -55,13 +60,15 @@ pub use worker::Worker;
 
 use std::ops::Range;
 
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Real, Result};
 
+use crate::init;
 use crate::nn::activation::{inverse_softplus, sigmoid_of, softplus_of};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use heads::Heads;
 use maps::{Form, ModelMaps};
+use messages::Messages;
 
 /// Layers, parameter layout and choices; no parameter values.
 #[derive(Clone, Debug)]
@@ -74,10 +81,13 @@ pub struct Model<E, D> {
     encoder: E,
     heads: Heads,
     maps: ModelMaps,
+    messages: Option<Messages>,
     decoder: D,
     rho: Option<Range<usize>>,
     beta: Option<Range<usize>>,
     eta: Option<Range<usize>>,
+    constraints: Range<usize>, // [objective_rows, d_v], shared by all agents; empty without constraints
+    precision: Precision,
     /// Parameters that samples use directly; the others are used through tables.
     touched: Range<usize>,
 }
@@ -97,15 +107,25 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         let heads = Heads::new(&mut layout, &section, &choices, &spec, encoder.width(), encoder.h_width());
         let at_maps = layout.len();
         let maps = ModelMaps::new(&mut layout, &section, &choices, &spec);
-        let at_decoder = layout.len();
+        let talks = choices.coordination == CoordinationKind::MessagePassing;
+        let messages = talks.then(|| Messages::new(&mut layout, &section, &choices, spec.slots));
+        let at_decoder = if talks { at_maps } else { layout.len() };
         let decoder = decoder(&mut layout);
-        let rho = (!choices.per_agent).then(|| layout.add("rho", &[]));
-        let beta = (choices.objective == ObjectiveKind::Tether).then(|| layout.add("beta", &[]));
-        let eta = consensus::learns_eta(choices.consensus).then(|| layout.add("eta", &[]));
+        let admm = choices.admm();
+        let rho = (admm && !choices.per_agent).then(|| layout.add("rho", &[]));
+        // The published baseline of message passing has the strength of a tether that it never reads: it is declared, so
+        // that counts and weights are the published ones.
+        let beta = (choices.tether() || talks).then(|| layout.add("beta", &[]));
+        let eta = (admm && consensus::learns_eta(choices.consensus)).then(|| layout.add("eta", &[]));
+        let constrained = admm && matches!(choices.objective, ObjectiveKind::Equality | ObjectiveKind::Qp);
+        let constraints = match constrained {
+            true => layout.add("objective/constraints", &[section.objective_rows, section.d_v]),
+            false => 0..0,
+        };
         layout.check()?;
         let first = match (spec.scope, maps.form()) {
             (Scope::Samples(_), _) => 0,
-            (Scope::Batch, Form::Stacks) => at_decoder,
+            (Scope::Batch, Form::None | Form::Stacks) => at_decoder,
             (Scope::Batch, _) => at_maps,
         };
         let touched = first..layout.len();
@@ -118,12 +138,50 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
             encoder,
             heads,
             maps,
+            messages,
             decoder,
             rho,
             beta,
             eta,
+            constraints,
+            precision: Precision::Full,
             touched,
         })
+    }
+
+    /// The same model with products in this precision: those of encoder, heads, decoder and shared maps, forward and
+    /// adjoint. Sums, parameters, norms, losses and the scalars of the solver keep their own precision. Refused where
+    /// the solver promises more digits than bf16 has.
+    pub fn in_precision(mut self, precision: Precision) -> Result<Self> {
+        let tight = match self.choices.consensus {
+            _ if precision == Precision::Full => None,
+            ConsensusKind::Exact => Some("model.consensus = \"exact\"".into()),
+            _ if self.section.cg_tolerance > 0.0 => {
+                Some(format!("model.cg_tolerance = {}", self.section.cg_tolerance))
+            }
+            _ => None,
+        };
+        if let Some(got) = tight {
+            let expected = "\"f32\" where consensus is solved to a tolerance: bf16 has three digits";
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "train.precision",
+                expected,
+                format!("\"bf16\" with {got}"),
+            )
+            .hint("set train.precision = \"f32\", or a fixed number of steps: model.cg_tolerance = 0"));
+        }
+        self.precision = precision;
+        self.encoder.set_precision(precision);
+        self.heads.set_precision(precision);
+        self.decoder.set_precision(precision);
+        self.maps.set_precision(precision);
+        Ok(self)
+    }
+
+    /// The precision of the products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The keys the model was built from.
@@ -168,8 +226,19 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         self.encoder.init(&mut params, stream);
         self.heads.init(&mut params, stream);
         self.maps.init(&mut params, stream);
+        if let Some(messages) = &self.messages {
+            messages.init(&mut params, stream);
+        }
         self.decoder.init(&mut params, stream);
+        if !self.constraints.is_empty() {
+            init::orthonormal(&mut params[self.constraints()], self.section.d_v, stream);
+        }
         params
+    }
+
+    /// The range of the constraints' rows that all agents share.
+    fn constraints(&self) -> Range<usize> {
+        self.constraints.clone()
     }
 
     /// rho = softplus(raw + softplus⁻¹(initial)) and its derivative by raw (0 when it is not learned).
@@ -187,6 +256,19 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         positive(params, &self.eta, self.section.eta_init, true)
     }
 
+    /// The horizon of a training step: without coordination nothing iterates, and the one state enters the loss.
+    pub fn horizon(&self, horizon: Horizon) -> Horizon {
+        match self.choices.coordination {
+            CoordinationKind::None => Horizon::whole(0, 1),
+            _ => horizon,
+        }
+    }
+
+    /// The iterations that run if `asked` are asked for: none without coordination.
+    pub fn iterations(&self, asked: usize) -> usize {
+        if self.choices.coordination == CoordinationKind::None { 0 } else { asked }
+    }
+
     /// Number of samples whose views are encoded together; `None` if a whole batch shares them.
     pub fn encoded_together(&self) -> Option<usize> {
         match self.spec.scope {
@@ -196,9 +278,13 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
     }
 
     /// Number of samples that a worker solves together: more than one where the products of a tile form one matrix
-    /// product, but never with balancing, which changes the penalty per sample.
+    /// product (always in message passing), but never with balancing, which changes the penalty per sample.
     pub fn tile(&self) -> usize {
-        let batched = matches!(self.choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
+        if self.messages.is_some() {
+            return 2 * self.spec.tile;
+        }
+        let batched = self.choices.admm()
+            && matches!(self.choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         if batched && !self.section.balancing { self.spec.tile } else { 1 }
     }
 }

@@ -5,6 +5,7 @@
 use std::fmt::Debug;
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 
 use crate::rng::Stream;
 
@@ -12,6 +13,10 @@ use crate::rng::Stream;
 pub trait Encoder: Clone + Debug + Send + Sync + 'static {
     /// Features of some views, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send + Sync;
+
+    /// Sets the precision of the products that tolerate bf16, usually those of all layers, forward and adjoint. An
+    /// encoder that does nothing here runs in full precision.
+    fn set_precision(&mut self, _precision: Precision) {}
 
     /// Length of a view.
     fn view_len(&self) -> usize;
@@ -59,6 +64,9 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     /// Outputs of some rows, what the adjoint needs, and scratch.
     type Work<T: Real>: Default + Debug + Send;
 
+    /// Sets the precision of the products, as for [`Encoder::set_precision`].
+    fn set_precision(&mut self, _precision: Precision) {}
+
     /// Number of outputs of an agent.
     fn outputs(&self) -> usize;
 
@@ -100,31 +108,36 @@ pub trait Decoder: Clone + Debug + Send + Sync + 'static {
     ) {
     }
 
-    /// Decodes `x` `[rows, d_v]`; row i belongs to view `index[i]`. Saves: everything in `work`.
-    fn forward<T: Real>(
-        &self,
-        params: &[T],
-        prepared: &Self::Prepared<T>,
-        table: &Self::Table<T>,
-        index: &[u32], // [rows]
-        x: &[T],
-        work: &mut Self::Work<T>,
-    );
+    /// Whether an output depends on all agents of its sample: rows then come in whole samples.
+    fn reads_samples(&self) -> bool {
+        false
+    }
+
+    /// Decodes some rows. Saves: everything in `work`.
+    fn forward<T: Real>(&self, rows: &Rows<'_, T, Self>, work: &mut Self::Work<T>);
 
     /// The most recent outputs, `[rows, outputs]`. The adjoint expects their gradient here.
     fn outputs_of<'w, T: Real>(&self, work: &'w mut Self::Work<T>, rows: usize) -> &'w mut [T];
 
-    /// Adjoint of [`forward`](Self::forward): adds to `d_x`, `d_prepared`, `d_table` and `d_params`.
-    fn vjp<T: Real>(
-        &self,
-        params: &[T],
-        prepared: &Self::Prepared<T>,
-        table: &Self::Table<T>,
-        index: &[u32], // [rows]
-        x: &[T],
-        work: &mut Self::Work<T>,
-        grad: DecoderGrad<'_, T>,
-    );
+    /// Adjoint of [`forward`](Self::forward): adds to all of `grad`.
+    fn vjp<T: Real>(&self, rows: &Rows<'_, T, Self>, work: &mut Self::Work<T>, grad: DecoderGrad<'_, T>);
+}
+
+/// Some rows to decode, and what they are decoded with.
+#[derive(Debug)]
+pub struct Rows<'a, T: Real, D: Decoder> {
+    /// The parameters.
+    pub params: &'a [T],
+    /// What depends only on them.
+    pub prepared: &'a D::Prepared<T>,
+    /// What depends on the views.
+    pub table: &'a D::Table<T>,
+    /// The view of every row.
+    pub index: &'a [u32], // [rows]
+    /// The states.
+    pub x: &'a [T], // [rows, d_v]
+    /// Agents of a sample.
+    pub agents: usize,
 }
 
 /// Where a decoder adds its gradients.

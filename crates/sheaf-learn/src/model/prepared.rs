@@ -1,10 +1,12 @@
 //! What depends only on the parameters: computed once per batch, read by every worker.
 
+use sheaf_admm::error::check_precision;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Real, Result};
 
 use super::maps::PreparedMaps;
+use super::messages::Links;
 use super::net::{Decoder, Encoder};
 use super::{ConsensusKind, Model, consensus};
 
@@ -16,25 +18,44 @@ pub struct Prepared<T: Real, D: Decoder> {
     pub(super) rho: T,
     pub(super) beta: T,
     z_update: Option<ZUpdate<T>>,
-    sheaf: Option<Sheaf>, // the sheaf of a planned exact solver
+    links: Links,
+    sheaf: Option<Sheaf>, // the sheaf of a planned exact solver, or of the links
 }
 
 impl<T: Real, D: Decoder> Default for Prepared<T, D> {
     fn default() -> Self {
         let (maps, decoder) = (PreparedMaps::default(), D::Prepared::default());
-        Self { maps, decoder, rho: T::ZERO, beta: T::ONE, z_update: None, sheaf: None }
+        Self {
+            maps,
+            decoder,
+            rho: T::ZERO,
+            beta: T::ONE,
+            z_update: None,
+            links: Links::default(),
+            sheaf: None,
+        }
     }
 }
 
 impl<T: Real, D: Decoder> Prepared<T, D> {
     /// Prepares the model for these parameters.
     pub fn prepare<E: Encoder>(&mut self, model: &Model<E, D>, params: &[T], sheaf: &Sheaf) -> Result<()> {
+        check_precision::<T>("precision of the model", model.precision)?;
         model.maps.prepare(params, sheaf, &mut self.maps)?;
         model.decoder.prepare(params, &mut self.decoder);
         self.rho = model.rho(params).0;
         self.beta = model.beta(params).0;
         let eta = model.eta(params).0;
-        if !self.is_planned(model, sheaf) {
+        if let Some(messages) = &model.messages {
+            if self.sheaf.as_ref() != Some(sheaf) || self.links.types() != messages.types() {
+                self.links = Links::new(sheaf, messages.types());
+                self.sheaf = Some(sheaf.clone());
+            }
+            return Ok(());
+        }
+        if !model.choices.admm() {
+            self.z_update = None;
+        } else if !self.is_planned(model, sheaf) {
             self.z_update = Some(consensus::z_update(&model.section, &model.choices, sheaf, eta)?);
             let exact = matches!(self.z_update, Some(ZUpdate::Exact(_)));
             self.sheaf = exact.then(|| sheaf.clone());
@@ -48,6 +69,11 @@ impl<T: Real, D: Decoder> Prepared<T, D> {
         let agreement = consensus::agreement(&model.section, &model.choices);
         let same = matches!(&self.z_update, Some(ZUpdate::Exact(exact)) if exact.agreement == agreement);
         same && model.choices.consensus == ConsensusKind::Exact && self.sheaf.as_ref() == Some(sheaf)
+    }
+
+    /// Which messages reach which agent.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
     }
 
     /// The consensus solver.

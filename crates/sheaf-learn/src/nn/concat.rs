@@ -25,7 +25,8 @@ use crate::params::ParamLayout;
 use crate::rng::Stream;
 use sheaf_admm::error::check_len;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
-use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_kernels::Precision;
+use sheaf_kernels::gemm::{Mat, gemm_in};
 use sheaf_kernels::simd::{fma, kernel};
 use sheaf_kernels::vector::{axpy, dot};
 
@@ -40,6 +41,7 @@ pub struct ConcatDense {
     view_len: usize,
     state_len: usize,
     output: usize,
+    precision: Precision,
 }
 
 impl ConcatDense {
@@ -60,7 +62,13 @@ impl ConcatDense {
             view_len,
             state_len,
             output,
+            precision: Precision::Full,
         }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 
     /// Width of a row of `out`.
@@ -107,7 +115,7 @@ impl ConcatDense {
         let rows = views.len().checked_div(self.view_len).unwrap_or(0);
         scale_rows(views, p.g_v, scaled);
         let w = Mat::new(p.w_v, self.view_len, self.output);
-        gemm(table, Mat::new(scaled, rows, self.view_len), w, T::ONE, T::ZERO);
+        gemm_in(self.precision, table, Mat::new(scaled, rows, self.view_len), w, T::ONE, T::ZERO);
     }
 
     /// Adjoint of [`view_table`](Self::view_table) for the parameters; `scaled` is scratch like `views`.
@@ -124,8 +132,15 @@ impl ConcatDense {
         scale_rows(views, p.g_v, scaled);
         let d_table = Mat::new(d_table, rows, self.output);
         let d_w = &mut d_params[self.w.start..][..self.view_len * self.output];
-        gemm(d_w, Mat::new(scaled, rows, self.view_len).t(), d_table, T::ONE, T::ONE);
-        gemm(scaled, d_table, Mat::new(p.w_v, self.view_len, self.output).t(), T::ONE, T::ZERO);
+        gemm_in(self.precision, d_w, Mat::new(scaled, rows, self.view_len).t(), d_table, T::ONE, T::ONE);
+        gemm_in(
+            self.precision,
+            scaled,
+            d_table,
+            Mat::new(p.w_v, self.view_len, self.output).t(),
+            T::ONE,
+            T::ZERO,
+        );
         let d_g = &mut d_params[self.scale.start..][..self.view_len];
         for (view, d) in
             views.chunks_exact(self.view_len.max(1)).zip(scaled.chunks_exact(self.view_len.max(1)))
@@ -151,7 +166,7 @@ impl ConcatDense {
         scale_rows(x, p.g_x, scaled);
         let (rows, dim) = (index.len(), T::from_f64((self.view_len + self.state_len) as f64));
         let w = Mat::new(p.w_x, self.state_len, self.output);
-        gemm(out, Mat::new(scaled, rows, self.state_len), w, T::ONE, T::ZERO);
+        gemm_in(self.precision, out, Mat::new(scaled, rows, self.state_len), w, T::ONE, T::ZERO);
         for ((inv, x), &view) in inv.iter_mut().zip(x.chunks_exact(self.state_len.max(1))).zip(index) {
             let square = squares[view as usize] + x.iter().map(|&x| x * x).sum::<T>();
             *inv = T::ONE / (square / dim + T::from_f64(1e-6)).sqrt();
@@ -178,7 +193,7 @@ impl ConcatDense {
         let p = self.parts(params);
         let (rows, n, dim) = (index.len(), self.output, T::from_f64((self.view_len + self.state_len) as f64));
         let d_out_mat = Mat::new(d_out, rows, n);
-        gemm(d_scaled, d_out_mat, Mat::new(p.w_x, self.state_len, n).t(), T::ONE, T::ZERO);
+        gemm_in(self.precision, d_scaled, d_out_mat, Mat::new(p.w_x, self.state_len, n).t(), T::ONE, T::ZERO);
         let (d_gx, s) = (self.scale.start + self.view_len, self.state_len);
         for (i, &view) in index.iter().enumerate() {
             let (row, place) = (&d_out[i * n..][..n], view as usize * n);
@@ -194,7 +209,7 @@ impl ConcatDense {
             }
         }
         let d_w = &mut d_params[self.w.start + self.view_len * n..self.w.end];
-        gemm(d_w, Mat::new(scaled, rows, s).t(), d_out_mat, T::ONE, T::ONE);
+        gemm_in(self.precision, d_w, Mat::new(scaled, rows, s).t(), d_out_mat, T::ONE, T::ONE);
         let d_b = &mut d_params[self.b.clone()];
         d_out.chunks_exact(n.max(1)).for_each(|row| axpy(d_b, T::ONE, row));
     }

@@ -19,7 +19,8 @@ use crate::params::ParamLayout;
 use crate::rng::Stream;
 use sheaf_admm::error::check_len;
 use sheaf_admm::{Real, Result};
-use sheaf_kernels::gemm::{Mat, gemm};
+use sheaf_kernels::Precision;
+use sheaf_kernels::gemm::{Mat, gemm_in};
 use sheaf_kernels::reduce::sum;
 use sheaf_kernels::simd::kernel;
 use sheaf_kernels::vector::add;
@@ -33,6 +34,7 @@ pub struct Linear {
     b: Option<Range<usize>>,
     input: usize,
     output: usize,
+    precision: Precision,
 }
 
 impl Linear {
@@ -40,7 +42,17 @@ impl Linear {
     pub fn new(layout: &mut ParamLayout, name: &str, input: usize, output: usize, bias: bool) -> Self {
         let w = layout.add(format!("{name}/kernel"), &[input, output]);
         let b = bias.then(|| layout.add(format!("{name}/bias"), &[output]));
-        Self { w, b, input, output }
+        Self { w, b, input, output, precision: Precision::Full }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    /// The precision of the products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Width of a row of `x`.
@@ -106,7 +118,7 @@ impl Linear {
             None => T::ZERO,
         };
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, beta);
+        gemm_in(self.precision, y, Mat::new(x, rows, self.input), w, T::ONE, beta);
     }
 
     /// y += x W + b, for the layer of a skip connection.
@@ -122,7 +134,7 @@ impl Linear {
             y.chunks_exact_mut(self.output.max(1)).for_each(|row| add(row, b));
         }
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        gemm(y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
+        gemm_in(self.precision, y, Mat::new(x, rows, self.input), w, T::ONE, T::ONE);
     }
 
     /// Adjoint of [`Linear::forward`] and [`Linear::forward_add`]; `d_x` is optional.
@@ -137,7 +149,7 @@ impl Linear {
         if let Some(d_x) = d_x {
             let rows = self.rows(x, d_y);
             let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-            gemm(d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ONE);
+            gemm_in(self.precision, d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ONE);
         }
         self.vjp_weights(x, d_y, d_params);
     }
@@ -151,7 +163,7 @@ impl Linear {
     ) {
         let rows = self.rows(d_x, d_y);
         let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-        gemm(d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ZERO);
+        gemm_in(self.precision, d_x, Mat::new(d_y, rows, self.output), w.t(), T::ONE, T::ZERO);
     }
 
     /// The adjoint of the weights alone.
@@ -164,7 +176,7 @@ impl Linear {
         let rows = self.rows(x, d_y);
         let d_y_mat = Mat::new(d_y, rows, self.output);
         let d_w = &mut d_params[self.w.clone()];
-        gemm(d_w, Mat::new(x, rows, self.input).t(), d_y_mat, T::ONE, T::ONE);
+        gemm_in(self.precision, d_w, Mat::new(x, rows, self.input).t(), d_y_mat, T::ONE, T::ONE);
         if let Some(b) = &self.b {
             column_sums(d_y, &mut d_params[b.clone()]);
         }
@@ -192,7 +204,7 @@ impl Linear {
                 }
                 None => T::ZERO,
             };
-            gemm(y, w.t(), Mat::new(x, self.input, cols), T::ONE, beta);
+            gemm_in(self.precision, y, w.t(), Mat::new(x, self.input, cols), T::ONE, beta);
         }
     }
 
@@ -214,10 +226,10 @@ impl Linear {
             let d_y_mat = Mat::new(d_y, self.output, cols);
             if let Some(d_x) = d_x.as_deref_mut() {
                 let w = Mat::new(&params[self.w.clone()], self.input, self.output);
-                gemm(&mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, T::ONE, T::ONE);
+                gemm_in(self.precision, &mut d_x[r * wide_in..(r + 1) * wide_in], w, d_y_mat, T::ONE, T::ONE);
             }
             let d_w = &mut d_params[self.w.clone()];
-            gemm(d_w, Mat::new(x, self.input, cols), d_y_mat.t(), T::ONE, T::ONE);
+            gemm_in(self.precision, d_w, Mat::new(x, self.input, cols), d_y_mat.t(), T::ONE, T::ONE);
             if let Some(b) = &self.b {
                 line_sums(d_y, &mut d_params[b.clone()]);
             }

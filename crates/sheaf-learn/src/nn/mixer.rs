@@ -14,6 +14,7 @@ use crate::nn::{RmsNorm, SwiGlu, check_rows, check_saved, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::Precision;
 use sheaf_kernels::vector::add;
 
 /// y = RMSNorm(a + channel(a)), a = RMSNorm(x + token(x)).
@@ -46,6 +47,12 @@ impl Mixer {
             cells,
             channels,
         }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.token.set_precision(precision);
+        self.channel.set_precision(precision);
     }
 
     /// LeCun-normal weights, zero biases, scales 1.

@@ -17,6 +17,7 @@ use crate::nn::{Linear, RmsNorm, check_hidden, check_rows, check_saved, product}
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::Precision;
 use sheaf_kernels::vector::add;
 
 /// y = skip(x) + Linear(gelu(Linear(RMSNorm(x)))).
@@ -54,6 +55,13 @@ impl Residual {
             dense1: Linear::new(layout, &format!("{name}/dense1"), input, hidden, true),
             dense2: Linear::new(layout, &format!("{name}/dense2"), hidden, output, true),
             skip: Some(Linear::new(layout, &format!("{name}/residual_proj"), input, output, true)),
+        }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for layer in [&mut self.dense1, &mut self.dense2].into_iter().chain(&mut self.skip) {
+            layer.set_precision(precision);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::nn::{Linear, check_hidden, check_rows, check_saved, product};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
 use sheaf_admm::{Real, Result};
+use sheaf_kernels::Precision;
 
 /// y = (silu(gate)·up) W₂ + b₂ with (gate, up) = x W₁ + b₁; y is as wide as x.
 ///
@@ -32,6 +33,12 @@ impl SwiGlu {
         let gate_up = Linear::new(layout, &format!("{name}/gate_up"), width, hidden.saturating_mul(2), true);
         let down = Linear::new(layout, &format!("{name}/down"), hidden, width, true);
         Self { gate_up, down }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.gate_up.set_precision(precision);
+        self.down.set_precision(precision);
     }
 
     /// LeCun-normal weights, zero biases.

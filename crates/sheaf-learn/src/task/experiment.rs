@@ -1,9 +1,9 @@
 //! The experiment file.
 
 use serde::{Deserialize, Serialize};
-use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
 
-use super::Task;
+use super::{ModelOf, Task};
 use crate::config::{StrictConfig, TrainSection};
 use crate::model::{ConsensusKind, Iterations};
 
@@ -50,6 +50,11 @@ impl<K: Task> StrictConfig for Experiment<K> {
 }
 
 impl<K: Task> Experiment<K> {
+    /// The model, with products in the precision of the experiment.
+    pub fn model(&self) -> Result<ModelOf<K>> {
+        K::model(&self.model)?.in_precision(self.train.precision.into())
+    }
+
     /// Rejects invalid values, independent of the source: a file, `--set`, weights, a checkpoint.
     pub fn check(&self) -> Result<()> {
         let wrong = |place: &str, expected: String, got: &dyn std::fmt::Display| {
@@ -59,7 +64,8 @@ impl<K: Task> Experiment<K> {
             return wrong("task", format!("\"{}\"", K::NAME), &self.task);
         }
         self.train.options()?;
-        self.iterations.check(self.train.loss_window)?;
+        let model = self.model()?;
+        self.iterations.check(self.train.loss_window, model.choices().coordination)?;
         let variants = K::variants(&self.data);
         if !self.train.batch.is_multiple_of(variants) {
             let want = format!("a multiple of {variants}, one sample in all its symmetries");
@@ -70,8 +76,13 @@ impl<K: Task> Experiment<K> {
         if !best.is_empty() && !metrics.contains(&best.as_str()) {
             return wrong("train.best_metric", format!("one of {}", metrics.join(", ")), best);
         }
-        let model = K::model(&self.model)?;
         let implicit = self.iterations.adjoint == "implicit";
+        if implicit && model.precision() != Precision::Full {
+            let want =
+                "\"f32\" with iterations.adjoint = \"implicit\", which differentiates an exact solution";
+            return Err(Error::new(ErrorKind::Unsupported, "train.precision", want, "\"bf16\"")
+                .hint("set iterations.adjoint = \"unrolled\", or train.precision = \"f32\""));
+        }
         if implicit && model.choices().consensus == ConsensusKind::CgCarried {
             let want = "\"unrolled\" with consensus \"cg-carried\", which carries every perturbation on";
             return Err(Error::new(ErrorKind::Unsupported, "iterations.adjoint", want, "\"implicit\"")

@@ -148,10 +148,16 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
 }
 
 /// The authors' name of our parameter `name`, from a list of modules; tensors below a module have the same names in
-/// both. The penalty and the maps have the same name in every task.
+/// both. The penalty, the maps and the layers of message passing have the same name in every task.
 pub fn authors_name(modules: &[(&str, &str)], name: &str) -> Option<String> {
     match name {
         "rho" => return Some("rho_raw".into()),
+        "beta" => {
+            let (_, h) = modules.iter().find(|(ours, _)| *ours == "encoder/h")?;
+            return Some(h.replace("comm_head/comm_dense", "objective_heads/beta_raw"));
+        }
+        "messages/kernel" => return Some("ggnn/cell/dir_kernel".into()),
+        "messages/bias" => return Some("ggnn/cell/dir_bias".into()),
         "maps" => return Some("rm/R_indices".into()),
         "maps/base" => return Some("rm/R_shared".into()),
         "maps/skew" => return None,
@@ -159,6 +165,15 @@ pub fn authors_name(modules: &[(&str, &str)], name: &str) -> Option<String> {
     }
     if let Some(slot) = name.strip_prefix("maps/") {
         return Some(format!("rm/R_{slot}"));
+    }
+    if let Some(layer) = name.strip_prefix("messages/") {
+        let renamed = [("own", "self_message_to_edge"), ("to_state", "message_to_hidden")];
+        let (module, tensor) = layer.split_once('/')?;
+        let theirs = renamed.iter().find(|(ours, _)| *ours == module).map_or(module, |(_, theirs)| theirs);
+        return Some(match theirs {
+            "start" => format!("init_hidden/{tensor}"),
+            _ => format!("ggnn/cell/{theirs}/{tensor}"),
+        });
     }
     let module = |(ours, theirs): &(&str, &str)| {
         let tensor = name.strip_prefix(ours)?.strip_prefix('/')?;

@@ -4,6 +4,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{BoardOf, Epochs, Experiment, Loaded, ModelOf, Task};
 use crate::config::strict;
+use crate::limits::{check_memory, product};
 use crate::model::Batch;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
@@ -42,8 +43,16 @@ impl<K: Task> Training<K> {
             return Err(Error::new(ErrorKind::Malformed, place, want, got)
                 .hint("lower train.batch, or take more samples"));
         }
-        let model = K::model(&experiment.model)?;
+        let model = experiment.model()?;
         let board = K::board(&experiment.model, &data.train)?;
+        // Every thread keeps x, z and u of the iterations that gradients go back through, and scratch of that size.
+        let horizon = &experiment.iterations;
+        let taped =
+            if horizon.gradient > 0 { horizon.gradient } else { horizon.train.max(horizon.train_max) };
+        let state = board.sheaf.agents() * K::section(&experiment.model).d_v;
+        let threads = rayon::current_num_threads();
+        let bytes = product(&[taped, state, 3 * size_of::<f32>(), threads], u64::MAX).unwrap_or(u64::MAX);
+        check_memory("iterations.train", "iterations kept for gradients", bytes)?;
         Ok(Self {
             experiment,
             model,
@@ -111,13 +120,13 @@ impl<K: Task> Trainable for Training<K> {
         self.batch_of(seed, step);
         let horizon = self.experiment.iterations.horizon(seed, step, self.experiment.train.loss_window);
         let samples = K::samples(&self.board, &self.samples);
-        let told =
+        let loss =
             self.batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad)?;
         drop(samples);
         let count = K::len(&self.samples);
         let variants = count / self.chosen.len().max(1);
-        let bad_sample = told.bad.map(|sample| u64::from(self.chosen[sample / variants]));
-        Ok(StepStats { loss: told.loss, samples: count, bad_sample })
+        let bad_sample = loss.bad.map(|sample| u64::from(self.chosen[sample / variants]));
+        Ok(StepStats { loss: loss.loss, samples: count, bad_sample })
     }
 
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {

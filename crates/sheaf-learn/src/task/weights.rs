@@ -22,7 +22,7 @@ impl<K: Task> Weights<K> {
     pub fn load(file: &WeightsFile) -> Result<Self> {
         let experiment: Experiment<K> = strict::of_weights(file, K::NAME)?;
         experiment.check()?;
-        let model = K::model(&experiment.model)?;
+        let model = experiment.model()?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
     }

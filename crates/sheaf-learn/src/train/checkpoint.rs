@@ -21,7 +21,7 @@ use crate::params::ParamLayout;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 pub(crate) const FORMAT: &str = "sheaf-admm checkpoint";
-const VERSION: &str = "1";
+pub(crate) const VERSION: &str = "2";
 pub(crate) const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
 
 /// The state of a run other than tensors.
@@ -50,11 +50,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The training record (JSON) of weights that are the running average after `seconds`.
-    pub(crate) fn record(&self, seconds: f64, history: &str) -> String {
+    /// The training record (JSON) of weights that are the running average. It holds no times, so that the same
+    /// training gives the same file; times are in the metrics and in checkpoints.
+    pub(crate) fn record(&self, history: &str) -> String {
         let events: Vec<&str> = history.lines().collect();
         format!(
-            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\"seconds\":{seconds:.1},\
+            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\
              \"rollbacks\":{},\"skipped_batches\":{},\"history\":[{}]}}",
             self.seed,
             self.step,
@@ -139,8 +140,13 @@ impl CheckpointFile {
         Self::check(TensorFile::read(path)?)
     }
 
+    /// Parses bytes; `place` names them in errors.
+    pub fn parse(place: &str, bytes: Vec<u8>) -> Result<Self> {
+        Self::check(TensorFile::parse(place, bytes.into())?)
+    }
+
     pub(crate) fn check(file: TensorFile) -> Result<Self> {
-        check_format(&file, FORMAT, VERSION, "checkpoints lie in RUN_DIR/checkpoints")?;
+        check_format(&file, FORMAT, "checkpoints lie in RUN_DIR/checkpoints")?;
         Ok(Self(file))
     }
 
@@ -162,10 +168,14 @@ impl CheckpointFile {
         })
     }
 
+    /// What a user should know about the file, if anything.
+    pub fn note(&self) -> Option<String> {
+        self.0.note()
+    }
+
     /// The training record of the weights in this checkpoint, JSON.
     pub(crate) fn record(&self) -> Result<String> {
-        let counters = self.counters()?;
-        Ok(counters.record(counters.elapsed_seconds, meta(&self.0, "history")?))
+        Ok(self.counters()?.record(meta(&self.0, "history")?))
     }
 
     pub(crate) fn into_tensors(self) -> TensorFile {
@@ -194,18 +204,24 @@ pub(crate) fn meta<'a>(file: &'a TensorFile, key: &str) -> Result<&'a str> {
     })
 }
 
-/// Checks the kind of the file, and that this program supports its version.
-pub(crate) fn check_format(file: &TensorFile, format: &str, version: &str, hint: &str) -> Result<()> {
+/// Checks the kind of the file, that this program supports its version, and that its checksum is that of its version.
+pub(crate) fn check_format(file: &TensorFile, format: &str, hint: &str) -> Result<()> {
     let got = file.meta("format");
     if got != Some(format) {
         let got = got.map_or("a tensor file of another program".into(), |g| format!("`{g}`"));
         return Err(Error::new(ErrorKind::Malformed, file.place(), format!("`{format}`"), got).hint(hint));
     }
-    let got = meta(file, "version")?;
-    if got != version {
-        let want = format!("version {version} of the format");
-        return Err(Error::new(ErrorKind::Malformed, file.place(), want, format!("version {got}"))
-            .hint("the file was written by another version of this program"));
+    match (meta(file, "version")?, file.is_sealed()) {
+        (VERSION, true) | ("1", false) => Ok(()),
+        (VERSION, false) => {
+            let (want, got) = ("a checksum of the whole file", "a file without it");
+            Err(Error::new(ErrorKind::Malformed, file.place(), want, got)
+                .hint("the file was changed after it was written; copy it again or choose another"))
+        }
+        (got, _) => {
+            let want = format!("version 1 or {VERSION} of the format");
+            Err(Error::new(ErrorKind::Malformed, file.place(), want, format!("version {got}"))
+                .hint("the file was written by another version of this program"))
+        }
     }
-    Ok(())
 }

@@ -8,11 +8,11 @@
 //! A resumed run first drops the lines after the step it resumes from, so that the file ends up equal to that of an
 //! uninterrupted run (except for `seconds`).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::file::{io_error, write_whole};
+use super::file::{io_error, write_beside};
 use sheaf_admm::{Error, ErrorKind, Result};
 
 /// Appends lines to a metrics file.
@@ -23,14 +23,11 @@ pub struct MetricsWriter {
 }
 
 impl MetricsWriter {
-    /// Opens `path` for appending, after dropping every line of a later step than `step`.
+    /// Opens `path` for appending, after dropping every line of a later step than `step`. The lines that stay are
+    /// written to a new file that replaces the old one, so that a link in its place is never written through.
     pub fn open(path: &Path, step: u64) -> Result<Self> {
-        keep_until(path, step)?;
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(|e| io_error(path, "to open the file for writing", &e))?;
+        let kept = keep_until(path, step)?;
+        let file = write_beside(path, |file| file.write_all(kept.as_bytes()))?;
         Ok(Self { path: path.to_path_buf(), file })
     }
 
@@ -58,10 +55,14 @@ pub(crate) fn line(step: u64, samples: u64, seconds: Option<f64>, values: &[(&st
     out
 }
 
-/// Drops the lines of steps after `step`, and an unfinished last line.
-fn keep_until(path: &Path, step: u64) -> Result<()> {
+/// The lines of steps up to `step`, without an unfinished last one.
+fn keep_until(path: &Path, step: u64) -> Result<String> {
+    if std::fs::symlink_metadata(path).is_ok_and(|data| !data.is_file()) {
+        let (place, got) = (path.display().to_string(), "a link or a folder");
+        return Err(Error::new(ErrorKind::Unsupported, place, "a file of the run", got));
+    }
     let text = match std::fs::read_to_string(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         other => other.map_err(|e| io_error(path, "a readable metrics file", &e))?,
     };
     let mut kept = String::with_capacity(text.len());
@@ -73,7 +74,7 @@ fn keep_until(path: &Path, step: u64) -> Result<()> {
             kept.push_str(line);
         }
     }
-    if kept.len() == text.len() { Ok(()) } else { write_whole(path, kept.as_bytes()) }
+    Ok(kept)
 }
 
 fn step_of(line: &str) -> Option<u64> {
@@ -116,6 +117,17 @@ mod tests {
         write(&resumed, 0, 1..=7);
         write(&resumed, 4, 5..=9);
         assert_eq!(std::fs::read(straight).unwrap(), std::fs::read(resumed).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn metrics_are_not_appended_through_a_link() {
+        let dir = TestDir::new("metrics-link");
+        let (path, other) = (dir.path().join("metrics.jsonl"), dir.path().join("other"));
+        std::fs::write(&other, "mine\n").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert_eq!(MetricsWriter::open(&path, 2).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "mine\n");
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub enum TrainEvent<'a> {
         /// Updates already made.
         step: u64,
     },
+    /// Something a user should know, such as a damaged checkpoint that was passed over.
+    Note {
+        /// What happened.
+        text: &'a str,
+    },
     /// An evaluation starts.
     Evaluating {
         /// Updates made.

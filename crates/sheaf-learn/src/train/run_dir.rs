@@ -7,41 +7,49 @@
 //!         checkpoints/step-00001000.safetensors  everything needed to continue; the latest is the highest number
 //!         best.safetensors                       weights of the best evaluation (running average)
 //!         final.safetensors                      weights after the last update (running average)
+//!         lock                                   held by the process that works in the directory
 //! ```
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::file::{io_error, write_whole};
+use super::lock::{self, RunLock};
 use sheaf_admm::{Error, ErrorKind, Result};
 
-/// Paths in the directory of a run.
-#[derive(Clone, Debug)]
-pub struct RunDir(PathBuf);
+/// Paths in the directory of a run, which is locked as long as this value exists.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    _lock: Option<RunLock>,
+}
 
 impl RunDir {
+    fn at(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), _lock: None }
+    }
+
+    /// Checks, without writing anything, that a run can start in the directory or, with `resume`, continue there.
+    /// Generating samples may take minutes; this comes before.
+    pub fn check(path: &Path, resume: bool) -> Result<()> {
+        let dir = Self::at(path);
+        if resume {
+            dir.resumable()?;
+            return RunLock::take(path).map(drop);
+        }
+        if path.is_dir() { dir.check_new() } else { check_creatable(path) }
+    }
+
     /// Prepares a directory for a new run: an empty one, or one left by a start that failed before its first
     /// checkpoint, for example on a full disk.
     pub fn create(path: &Path, config: &str) -> Result<Self> {
-        let dir = Self(path.to_path_buf());
+        let mut dir = Self::at(path);
         fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e))?;
-        let begun = dir.entries(path)?;
-        if let Some(entry) = begun.first().filter(|_| !dir.never_started(&begun)) {
-            let name = entry.file_name().unwrap_or_default().display();
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                path.display().to_string(),
-                "an empty directory for a new run",
-                format!("one with `{name}` in it"),
-            )
-            .hint(if dir.has_checkpoint() {
-                "continue the run in it with --resume, or choose another directory"
-            } else {
-                "choose another directory"
-            }));
-        }
-        begun.iter().filter(|p| p.is_file()).try_for_each(|p| remove(p))?;
+        // Before the lock, so that nothing is written to a foreign directory; and again under it.
+        dir.check_new()?;
+        dir._lock = Some(RunLock::take(path)?);
+        dir.check_new()?;
+        dir.own_entries()?.iter().filter(|p| p.is_file()).try_for_each(|p| remove(p))?;
         let checkpoints = dir.checkpoints_dir();
         match fs::create_dir(&checkpoints) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -53,24 +61,52 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// The directory of an existing run, and its latest checkpoint.
-    pub fn resume(path: &Path) -> Result<(Self, PathBuf)> {
-        let dir = Self(path.to_path_buf());
-        let latest = if dir.checkpoints_dir().is_dir() { dir.checkpoints()?.pop() } else { None };
-        if let Some((_, checkpoint)) = latest {
-            return Ok((dir, checkpoint));
+    fn check_new(&self) -> Result<()> {
+        let begun = self.own_entries()?;
+        let Some(entry) = begun.first().filter(|_| !self.never_started(&begun)) else { return Ok(()) };
+        let name = entry.file_name().unwrap_or_default().display();
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            self.path.display().to_string(),
+            "an empty directory for a new run",
+            format!("one with `{name}` in it"),
+        )
+        .hint(if self.has_checkpoint() {
+            "continue the run in it with --resume, or choose another directory"
+        } else {
+            "choose another directory"
+        }))
+    }
+
+    /// The directory of an existing run, and its checkpoints, oldest first; there is at least one. Temporary files that
+    /// a killed process has left are removed.
+    pub fn resume(path: &Path) -> Result<(Self, Vec<(u64, PathBuf)>)> {
+        let mut dir = Self::at(path);
+        let found = dir.resumable()?;
+        dir._lock = Some(RunLock::take(path)?);
+        let all = [dir.own_entries()?, dir.entries(&dir.checkpoints_dir())?].concat();
+        all.iter().filter(|p| p.extension().is_some_and(|e| e == "part")).try_for_each(|p| remove(p))?;
+        Ok((dir, found))
+    }
+
+    fn resumable(&self) -> Result<Vec<(u64, PathBuf)>> {
+        let found = if self.checkpoints_dir().is_dir() { self.checkpoints()? } else { Vec::new() };
+        if !found.is_empty() {
+            return Ok(found);
         }
-        let got = match dir.config().is_file() {
+        let got = match self.config().is_file() {
             true => "a run that ended before its first checkpoint was written",
             false => "a directory without one",
         };
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            path.display().to_string(),
-            "a run with a checkpoint to resume from",
-            got,
-        )
-        .hint("start the run without --resume"))
+        let (place, want) = (self.path.display().to_string(), "a run with a checkpoint to resume from");
+        Err(Error::new(ErrorKind::Unsupported, place, want, got).hint("start the run without --resume"))
+    }
+
+    /// The entries of the directory but for the lock.
+    fn own_entries(&self) -> Result<Vec<PathBuf>> {
+        let mut found = self.entries(&self.path)?;
+        found.retain(|p| p.file_name().is_none_or(|name| name != lock::NAME));
+        Ok(found)
     }
 
     /// The entries of a directory, sorted by name.
@@ -107,31 +143,31 @@ impl RunDir {
 
     /// `config.toml`.
     pub fn config(&self) -> PathBuf {
-        self.0.join("config.toml")
+        self.path.join("config.toml")
     }
 
     /// `metrics.jsonl`.
     pub fn metrics(&self) -> PathBuf {
-        self.0.join("metrics.jsonl")
+        self.path.join("metrics.jsonl")
     }
 
     /// `best.safetensors`.
     pub fn best(&self) -> PathBuf {
-        self.0.join("best.safetensors")
+        self.path.join("best.safetensors")
     }
 
     /// `final.safetensors`.
     pub fn last(&self) -> PathBuf {
-        self.0.join("final.safetensors")
+        self.path.join("final.safetensors")
     }
 
     /// The directory itself, where event files go.
     pub fn root(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     fn checkpoints_dir(&self) -> PathBuf {
-        self.0.join("checkpoints")
+        self.path.join("checkpoints")
     }
 
     /// The path of the checkpoint after `step` updates.
@@ -168,52 +204,35 @@ impl RunDir {
         self.remove(&found[first..])
     }
 
+    /// Renames the checkpoints after update `step`, so that they no longer count: `….safetensors.aside`.
+    pub fn set_aside_after(&self, step: u64) -> Result<()> {
+        for (_, path) in self.checkpoints()?.iter().filter(|(s, _)| *s > step) {
+            let aside = path.with_extension("safetensors.aside");
+            fs::rename(path, &aside).map_err(|e| io_error(path, "to set it aside", &e))?;
+        }
+        Ok(())
+    }
+
     fn remove(&self, checkpoints: &[(u64, PathBuf)]) -> Result<()> {
         checkpoints.iter().try_for_each(|(_, path)| remove(path))
     }
 }
 
+/// Checks that a directory can be created: the nearest one above that exists is a directory.
+fn check_creatable(path: &Path) -> Result<()> {
+    let above = path.ancestors().find(|p| fs::symlink_metadata(p).is_ok());
+    match above {
+        Some(found) if !found.is_dir() => {
+            let (place, got) = (path.display().to_string(), format!("the file {}", found.display()));
+            Err(Error::new(ErrorKind::Unsupported, place, "a directory for a run", got)
+                .hint("choose another directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn remove(path: &Path) -> Result<()> {
     fs::remove_file(path).map_err(|e| io_error(path, "to remove it", &e))
-}
-
-/// Checks that two configurations (TOML) agree except for the keys in `may_change`; the error names the first
-/// difference.
-pub fn check_same_config(place: &str, old: &str, new: &str, may_change: &[&str]) -> Result<()> {
-    let flat = |text: &str| -> Result<BTreeMap<String, String>> {
-        let table: toml::Table = text
-            .parse()
-            .map_err(|e: toml::de::Error| Error::new(ErrorKind::Malformed, place, "TOML", e.message()))?;
-        let mut out = BTreeMap::new();
-        flatten("", &table, &mut out);
-        Ok(out)
-    };
-    let (old, new) = (flat(old)?, flat(new)?);
-    for key in old.keys().chain(new.keys()) {
-        let [was, is] = [old.get(key), new.get(key)].map(|v| v.map_or("nothing", String::as_str));
-        if was != is && !may_change.contains(&key.as_str()) {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("configuration key `{key}`"),
-                format!("{was}, as in {place}"),
-                is,
-            )
-            .hint("resume with the configuration the run was started with, or start a new run"));
-        }
-    }
-    Ok(())
-}
-
-fn flatten(prefix: &str, table: &toml::Table, out: &mut BTreeMap<String, String>) {
-    for (key, value) in table {
-        let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        match value {
-            toml::Value::Table(inner) => flatten(&key, inner, out),
-            other => {
-                out.insert(key, other.to_string());
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -240,12 +259,13 @@ mod tests {
         let error = RunDir::resume(dir.path()).unwrap_err();
         assert!(error.to_string().contains("before its first checkpoint"), "{error}");
         assert!(error.hint_text().unwrap().contains("without --resume"));
+        drop(run);
         let again = RunDir::create(dir.path(), "a = 2\n").unwrap();
         assert_eq!(fs::read_to_string(again.config()).unwrap(), "a = 2\n");
         let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["checkpoints", "config.toml"]);
-        assert_eq!(fs::read_dir(run.checkpoints_dir()).unwrap().count(), 0);
+        assert_eq!(left, ["checkpoints", "config.toml", "lock"]);
+        assert_eq!(fs::read_dir(again.checkpoints_dir()).unwrap().count(), 0);
     }
 
     #[test]
@@ -286,7 +306,7 @@ mod tests {
         }
         fs::write(run.checkpoint(7).with_extension("part"), "").unwrap();
         let steps = |run: &RunDir| run.checkpoints().unwrap().iter().map(|c| c.0).collect::<Vec<_>>();
-        assert_eq!(RunDir::resume(dir.path()).unwrap().1, run.checkpoint(123_456_789));
+        assert_eq!(steps(&run), [9, 20, 100, 123_456_789]);
         run.prune(3).unwrap();
         assert_eq!(steps(&run), [20, 100, 123_456_789]);
         run.remove_after(100).unwrap();
@@ -296,17 +316,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_that_differs_is_named_and_layout_of_the_text_is_not_a_difference() {
-        let old = "name = 'x'\n[train]\nsteps = 10\non_nan = 'stop'\n";
-        check_same_config("c", old, "# text\nname='x'\ntrain = { on_nan = \"stop\", steps = 10 }", &[])
-            .unwrap();
-        let differs =
-            |new: &str, free: &[&str]| check_same_config("c", old, new, free).unwrap_err().to_string();
-        let more_steps = old.replace("10", "20");
-        assert!(differs(&more_steps, &[]).contains("`train.steps`: expected 10, as in c, got 20"));
-        assert!(differs(&format!("{old}extra = 1"), &[]).contains("`train.extra`: expected nothing"));
-        let rollback = old.replace("stop", "rollback");
-        assert!(differs(&rollback, &["train.steps"]).contains("`train.on_nan`"));
-        check_same_config("c", old, &rollback, &["train.on_nan"]).unwrap();
+    fn a_resumed_run_removes_temporary_files_and_is_locked_against_a_second_process() {
+        let dir = TestDir::new("run-dir-locked");
+        let run = RunDir::create(dir.path(), "").unwrap();
+        fs::write(run.checkpoint(3), "").unwrap();
+        assert!(RunDir::resume(dir.path()).unwrap_err().got().contains("process"));
+        assert!(RunDir::check(dir.path(), true).is_err());
+        drop(run);
+        let left = [dir.path().join("metrics.jsonl.7-0.part"), dir.path().join("checkpoints/step.9-1.part")];
+        left.iter().for_each(|path| fs::write(path, "half").unwrap());
+        let (run, found) = RunDir::resume(dir.path()).unwrap();
+        assert_eq!(found, [(3, run.checkpoint(3))]);
+        assert!(left.iter().all(|path| !path.exists()));
+    }
+
+    #[test]
+    fn a_place_for_a_run_is_checked_without_writing_to_it() {
+        let dir = TestDir::new("run-dir-check");
+        let file = dir.path().join("file");
+        fs::write(&file, "mine").unwrap();
+        assert!(RunDir::check(&file.join("run"), false).is_err());
+        assert!(RunDir::check(dir.path(), false).is_err());
+        RunDir::check(&dir.path().join("new/run"), false).unwrap();
+        assert!(RunDir::check(&dir.path().join("new/run"), true).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

@@ -14,6 +14,7 @@ use super::trainer::Run;
 use super::update::Updated;
 use super::weights::{WeightsMeta, save_weights};
 use super::{StepStats, Trainable};
+use sheaf_admm::error::check_finite;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 /// One session of a run: from its start, or from a checkpoint, to its end or interruption.
@@ -58,7 +59,8 @@ impl<'a> Session<'a> {
             last_save: now,
             samples_per_s: None,
         };
-        let saved = run.resume.then_some(counters.step);
+        // A checkpoint that was chosen may lie elsewhere: the run keeps its own copy.
+        let saved = (run.resume && run.checkpoint.is_none()).then_some(counters.step);
         let grad = vec![0.0; at.state.params.len()];
         let mut session = Self { model, run, observer, dir, at, grad, metrics, events, saved, clock };
         session.observer.event(&TrainEvent::Started { step: session.step() });
@@ -72,6 +74,11 @@ impl<'a> Session<'a> {
         self.at.state.counters.step
     }
 
+    /// The batch of the next update.
+    fn batch(&self) -> u64 {
+        self.at.state.counters.step + self.at.state.counters.skipped
+    }
+
     fn seconds(&self) -> f64 {
         self.clock.elapsed_before + self.clock.start.elapsed().as_secs_f64()
     }
@@ -81,8 +88,16 @@ impl<'a> Session<'a> {
         let begin = Instant::now();
         let options = self.run.options;
         let Updated { batch, stats, grad_norm: norm, rate } =
-            self.at.state.update(self.model, options, &mut self.grad)?;
-        let Some(rate) = rate else { return self.lost(batch, &stats, norm).map(|()| false) };
+            match self.at.state.update(self.model, options, &mut self.grad) {
+                Err(error) if is_numeric(&error) => {
+                    return self.lost(self.batch(), None, &told(&error)).map(|()| false);
+                }
+                other => other?,
+            };
+        let Some(rate) = rate else {
+            let got = format!("loss {}, gradient norm {norm}", stats.loss);
+            return self.lost(batch, stats.bad_sample, &got).map(|()| false);
+        };
         self.report(&stats, norm, begin.elapsed().as_secs_f64());
         if self.due(options.log_every) {
             self.log(norm, rate)?;
@@ -123,13 +138,22 @@ impl<'a> Session<'a> {
         self.events.scalars(step, &[("train/loss", loss), ("train/grad_norm", norm), ("train/lr", rate)])
     }
 
-    pub(super) fn evaluate_if_due(&mut self) -> Result<()> {
+    /// Evaluates the running average; returns false if its numbers were lost and the run rolled back instead.
+    pub(super) fn evaluate_if_due(&mut self) -> Result<bool> {
         if !self.due(self.run.options.eval_every) {
-            return Ok(());
+            return Ok(true);
         }
         let (step, samples) = (self.step(), self.at.state.counters.samples);
         self.observer.event(&TrainEvent::Evaluating { step });
-        let metrics = self.model.evaluate(&self.at.state.ema)?;
+        let finite = check_finite("parameters", &self.at.state.params)
+            .and_then(|()| check_finite("running average", &self.at.state.ema));
+        let metrics = match finite.and_then(|()| self.model.evaluate(&self.at.state.ema)) {
+            // The last update did it.
+            Err(error) if is_numeric(&error) => {
+                return self.lost(self.batch() - 1, None, &told(&error)).map(|()| false);
+            }
+            other => other?,
+        };
         let names: Vec<String> = metrics.iter().map(|(name, _)| format!("eval/{name}")).collect();
         let values: Vec<(&str, f64)> =
             names.iter().zip(&metrics).map(|(name, (_, value))| (name.as_str(), *value)).collect();
@@ -141,7 +165,7 @@ impl<'a> Session<'a> {
             self.export(&self.dir.best())?;
         }
         self.observer.event(&TrainEvent::Evaluated { step, metrics: &metrics, best });
-        Ok(())
+        Ok(true)
     }
 
     /// Compares with the best value so far and updates it.
@@ -203,20 +227,20 @@ impl<'a> Session<'a> {
 
     /// Writes the running average as weights, with the record of the training up to here.
     fn export(&self, path: &Path) -> Result<()> {
-        let record = self.at.state.counters.record(self.seconds(), &self.at.history);
+        let record = self.at.state.counters.record(&self.at.history);
         let about = WeightsMeta { task: self.at.task.clone(), config: self.at.config.clone(), record };
         save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
     }
 
-    /// Handles a loss or gradient that is not finite: stops with an error, or returns to the last good checkpoint.
-    fn lost(&mut self, batch: u64, stats: &StepStats, norm: f64) -> Result<()> {
+    /// Handles numbers that are lost, wherever they were lost: a loss or gradient that is not finite, a penalty that
+    /// has become 0, a factorisation that fails. Stops with an error, or returns to the last good checkpoint.
+    fn lost(&mut self, batch: u64, sample: Option<u64>, got: &dyn std::fmt::Display) -> Result<()> {
         let (from, options) = (self.step(), self.run.options);
         let (to, path) = self.good_checkpoint(from)?;
         let count = self.at.state.counters.rollbacks + 1;
         if options.on_nan == OnNan::Stop || count > options.max_rollbacks {
-            let sample = stats.bad_sample.map_or(String::new(), |s| format!(", sample {s}"));
+            let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
             let place = format!("step {from} (batch {batch}{sample})");
-            let got = format!("loss {}, gradient norm {norm}", stats.loss);
             let good = format!("the last good checkpoint is {}", path.display());
             return Err(Error::new(ErrorKind::NotFinite, place, "a finite loss and gradient", got).hint(
                 match options.on_nan {
@@ -236,7 +260,6 @@ impl<'a> Session<'a> {
         counters.skipped = batch + 1 - to;
         counters.rollbacks = count;
         counters.best = best; // `best.safetensors` is not undone
-        let sample = stats.bad_sample;
         let sample_text = sample.map_or("null".into(), |s| s.to_string());
         self.at.history.push_str(&format!(
             "{{\"step\":{to},\"rollback_from\":{from},\"batch\":{batch},\"sample\":{sample_text}}}\n"
@@ -261,4 +284,15 @@ impl<'a> Session<'a> {
             Error::new(ErrorKind::Io, place, "a checkpoint to return to", "none: they were removed")
         })
     }
+}
+
+/// Whether an error says that numbers were lost, rather than that something was asked for wrongly.
+fn is_numeric(error: &Error) -> bool {
+    use ErrorKind::{Infeasible, NotFinite, NotPositive, NotPositiveDefinite, SolverFailed};
+    matches!(error.kind(), NotFinite | NotPositive | NotPositiveDefinite | Infeasible | SolverFailed)
+}
+
+/// An error without its hint, which would not fit what the run does next.
+fn told(error: &Error) -> String {
+    format!("{}: expected {}, got {}", error.place(), error.expected(), error.got())
 }

@@ -6,17 +6,21 @@
 //!
 //! The header is written here, not by the `safetensors` crate, because that crate keeps metadata in a hash map, whose
 //! order changes from run to run: the same training should produce the same file. The crate reads and validates.
+//!
+//! The checksum covers every byte of the file, its own eight digits read as zeros. Files of format 1 have a checksum
+//! of the tensors alone; they are read, with a [note](TensorFile::note).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crc32c::crc32c;
+use crc32c::{crc32c, crc32c_append};
 use half::f16;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata};
 
-use super::file::io_error;
+use super::file::read_at_most;
+use crate::limits::{MAX_TENSOR_NAME, MAX_WEIGHTS_BYTES};
 use crate::params::ParamLayout;
 use sheaf_admm::{Error, ErrorKind, Result};
 
@@ -57,7 +61,7 @@ pub(crate) fn encode(
             entries.push((name, info));
         }
     }
-    metadata.insert("checksum", format!("crc32c:{:08x}", crc32c(&data)));
+    metadata.insert("checksum", format!("{WHOLE}{ZEROS}"));
     let mut header = serde_json::Map::new();
     header.insert("__metadata__".into(), serde_json::json!(metadata));
     header.extend(entries);
@@ -69,7 +73,35 @@ pub(crate) fn encode(
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(header.as_bytes());
     bytes.append(&mut data);
+    let Some(digits) = digits_of(&bytes[8..8 + header.len()]).map(|at| 8 + at) else {
+        return Err(Error::new(ErrorKind::Malformed, place, "a header with one checksum", "another"));
+    };
+    let sum = format!("{:08x}", whole_checksum(&bytes, digits));
+    bytes[digits..digits + ZEROS.len()].copy_from_slice(sum.as_bytes());
     Ok(bytes)
+}
+
+/// Marks a checksum of the whole file; eight digits follow.
+const WHOLE: &str = "crc32c-file:";
+/// Marks a checksum of the tensors alone, as in files of format 1.
+const TENSORS: &str = "crc32c:";
+/// Stands for the checksum's digits while it is computed.
+const ZEROS: &str = "00000000";
+
+/// Where the digits of a checksum of the whole file stand in a header. Quotes inside JSON strings are escaped, so this
+/// text can only be the key itself; a header with the key twice has none.
+fn digits_of(header: &[u8]) -> Option<usize> {
+    let key = format!("\"checksum\":\"{WHOLE}");
+    let mut places = (0..header.len()).filter(|&at| header[at..].starts_with(key.as_bytes()));
+    let (first, second) = (places.next()?, places.next());
+    let digits = first + key.len();
+    (second.is_none() && header.len() >= digits + ZEROS.len()).then_some(digits)
+}
+
+/// The checksum of a file whose own digits stand at `digits`.
+fn whole_checksum(bytes: &[u8], digits: usize) -> u32 {
+    let before = crc32c(&bytes[..digits]);
+    crc32c_append(crc32c_append(before, ZEROS.as_bytes()), &bytes[digits + ZEROS.len()..])
 }
 
 /// Appends the values; the error is the first value that half precision cannot represent.
@@ -102,12 +134,13 @@ pub struct TensorFile {
     bytes: Cow<'static, [u8]>,
     start: usize,
     header: Metadata,
+    note: Option<&'static str>,
 }
 
 impl TensorFile {
     /// Reads the file at `path`.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|e| io_error(path, "a readable file", &e))?;
+        let bytes = read_at_most(path, MAX_WEIGHTS_BYTES, "a readable file")?;
         Self::parse(&path.display().to_string(), bytes.into())
     }
 
@@ -117,16 +150,44 @@ impl TensorFile {
             Error::new(ErrorKind::Malformed, place, "a complete safetensors file", e)
                 .hint("the file is truncated or of another kind; copy it again or choose another")
         })?;
-        let file = Self { place: place.to_string(), start: 8 + header_len, header, bytes };
-        if let Some(stored) = file.meta("checksum") {
-            let computed = format!("crc32c:{:08x}", crc32c(&file.bytes[file.start..]));
-            if stored != computed {
-                let want = format!("tensors with checksum {stored}");
-                return Err(Error::new(ErrorKind::Malformed, place, want, computed)
-                    .hint("the file was damaged after it was written; copy it again or choose another"));
-            }
+        if let Some(name) = header.tensors().keys().find(|name| name.len() > MAX_TENSOR_NAME) {
+            let want = format!("names of tensors of at most {MAX_TENSOR_NAME} bytes");
+            return Err(Error::new(ErrorKind::Malformed, place, want, format_args!("{}", name.len())));
         }
+        let mut file = Self { place: place.to_string(), start: 8 + header_len, header, bytes, note: None };
+        file.check_sum()?;
         Ok(file)
+    }
+
+    /// Compares the checksum with the file. Files of other programs have none.
+    fn check_sum(&mut self) -> Result<()> {
+        let Some(stored) = self.meta("checksum") else { return Ok(()) };
+        let header = &self.bytes[8..self.start];
+        let (computed, whole) = match digits_of(header) {
+            Some(at) if stored.starts_with(WHOLE) => {
+                (format!("{WHOLE}{:08x}", whole_checksum(&self.bytes, 8 + at)), true)
+            }
+            _ => (format!("{TENSORS}{:08x}", crc32c(&self.bytes[self.start..])), false),
+        };
+        if stored != computed {
+            let want = format!("a file with checksum {stored}");
+            return Err(Error::new(ErrorKind::Malformed, self.place.as_str(), want, computed)
+                .hint("the file was damaged after it was written; copy it again or choose another"));
+        }
+        if !whole {
+            self.note = Some(OLD_FORMAT);
+        }
+        Ok(())
+    }
+
+    /// Whether the checksum covers every byte, as in files of format 2.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.meta("checksum").is_some_and(|sum| sum.starts_with(WHOLE))
+    }
+
+    /// What a user should know about a file that is usable, if anything.
+    pub fn note(&self) -> Option<String> {
+        self.note.map(|note| format!("{}: {note}", self.place))
     }
 
     /// The name of this file in errors.
@@ -151,6 +212,16 @@ impl TensorFile {
 
     /// The values of a tensor of this shape, stored as one of `types` (F32 or F16).
     pub fn tensor(&self, name: &str, shape: &[usize], types: &[Dtype]) -> Result<Vec<f32>> {
+        Ok(match self.view(name, shape, types)? {
+            (Dtype::F16, bytes) => {
+                bytes.as_chunks::<2>().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect()
+            }
+            (_, bytes) => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        })
+    }
+
+    /// Type and bytes of a tensor of this shape, stored as one of `types` (F32 or F16).
+    fn view(&self, name: &str, shape: &[usize], types: &[Dtype]) -> Result<(Dtype, &[u8])> {
         let place = || format!("{}: tensor `{name}`", self.place);
         let names: Vec<String> = types.iter().map(|t| format!("{t:?}")).collect();
         let want = format!("{} of shape {shape:?}", names.join(" or "));
@@ -163,12 +234,7 @@ impl TensorFile {
         }
         let bytes = &self.bytes[self.start..][info.data_offsets.0..info.data_offsets.1];
         match info.dtype {
-            Dtype::F32 if types.contains(&Dtype::F32) => {
-                Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
-            }
-            Dtype::F16 if types.contains(&Dtype::F16) => {
-                Ok(bytes.as_chunks::<2>().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect())
-            }
+            known @ (Dtype::F32 | Dtype::F16) if types.contains(&known) => Ok((known, bytes)),
             other => Err(Error::new(ErrorKind::Malformed, place(), want, format_args!("{other:?}"))),
         }
     }
@@ -187,6 +253,12 @@ impl TensorFile {
                 Error::new(ErrorKind::Malformed, place, "only the model's tensors", got).hint(FOREIGN)
             );
         }
+        // Shapes first: nothing is allocated for a layout that is not that of the file.
+        for prefix in prefixes {
+            for entry in layout.entries() {
+                self.view(&format!("{prefix}{}", entry.name), &entry.shape, types)?;
+            }
+        }
         let load = |prefix: &&str| {
             let mut flat = Vec::with_capacity(layout.len());
             for entry in layout.entries() {
@@ -198,6 +270,8 @@ impl TensorFile {
     }
 }
 
+const OLD_FORMAT: &str = "an older file, whose checksum covers its numbers but not its configuration; \
+                          `sheaf export` writes it anew";
 const FOREIGN: &str = "the file belongs to a model with another configuration";
 
 #[cfg(test)]

@@ -11,15 +11,16 @@
 //! step, and the run still makes all its updates. With checkpoints by time, the newest checkpoint, and so the run after
 //! a rollback, depends on the machine's speed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Trainable;
 use super::checkpoint::{Checkpoint, CheckpointFile, TrainState};
 use super::file::write_whole;
-use super::observer::{Outcome, TrainObserver};
+use super::observer::{Outcome, TrainEvent, TrainObserver};
 use super::options::TrainOptions;
-use super::run_dir::{RunDir, check_same_config};
+use super::run_dir::RunDir;
+use super::same_config::check_same_config;
 use super::session::Session;
 use super::weights::WeightsFile;
 use sheaf_admm::error::{check_finite, check_len};
@@ -40,6 +41,8 @@ pub struct Run<'a> {
     pub options: &'a TrainOptions,
     /// Continue the run in `dir` instead of starting one.
     pub resume: bool,
+    /// With `resume`, the checkpoint to continue from; `None` takes the newest that is not damaged.
+    pub checkpoint: Option<&'a Path>,
     /// Dotted configuration keys that a resumed run may change, because they do not affect the results.
     pub may_change: &'a [&'a str],
     /// Initial weights of a new run, instead of random parameters. A resumed run has its parameters in the checkpoint.
@@ -64,7 +67,7 @@ pub fn train(
 ) -> Result<Outcome> {
     run.options.check()?;
     model.layout().check()?;
-    let (dir, at) = if run.resume { resume(model, run)? } else { start(model, run)? };
+    let (dir, at) = if run.resume { resume(model, run, observer)? } else { start(model, run)? };
     let mut session = Session::open(model, run, observer, dir, at)?;
     while session.step() < run.options.steps {
         if stop.load(Ordering::Relaxed) {
@@ -72,8 +75,7 @@ pub fn train(
             return Ok(Outcome::Interrupted { step: session.step(), checkpoint });
         }
         // After a rollback there is nothing new to evaluate or save.
-        if session.update()? {
-            session.evaluate_if_due()?;
+        if session.update()? && session.evaluate_if_due()? {
             session.save_if_due()?;
         }
     }
@@ -107,9 +109,19 @@ impl Init<'_> {
     }
 }
 
-fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
-    let (dir, path) = RunDir::resume(run.dir)?;
-    let file = CheckpointFile::read(&path)?;
+fn resume(
+    model: &dyn Trainable,
+    run: &Run<'_>,
+    observer: &mut dyn TrainObserver,
+) -> Result<(RunDir, Checkpoint)> {
+    let (dir, found) = RunDir::resume(run.dir)?;
+    let (path, file) = match run.checkpoint {
+        Some(path) => (path.to_path_buf(), CheckpointFile::read(path)?),
+        None => newest_good(found, observer)?,
+    };
+    if let Some(text) = file.note() {
+        observer.event(&TrainEvent::Note { text: &text });
+    }
     let place = path.display().to_string();
     // Configuration before tensors: an error about a changed key is clearer than one about a shape.
     let stored = model.present_config(&format!("configuration in {place}"), file.config()?)?;
@@ -125,9 +137,36 @@ fn resume(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> 
                 .hint("resume with what the run was started with, or start a new run"));
         }
     }
+    // Later checkpoints are damaged, or belong to what this run now does again.
+    dir.set_aside_after(at.state.counters.step)?;
     if at.config != run.config {
         at.config = run.config.into();
         write_whole(&dir.config(), run.config.as_bytes())?;
     }
     Ok((dir, at))
+}
+
+/// The newest checkpoint that is not damaged; the observer is told of those that are.
+fn newest_good(
+    mut found: Vec<(u64, PathBuf)>,
+    observer: &mut dyn TrainObserver,
+) -> Result<(PathBuf, CheckpointFile)> {
+    let mut newest = None;
+    while let Some((step, path)) = found.pop() {
+        match CheckpointFile::read(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == ErrorKind::Malformed => {
+                let text = format!(
+                    "the checkpoint of step {step} is damaged and set aside: expected {}, got {}",
+                    error.expected(),
+                    error.got()
+                );
+                observer.event(&TrainEvent::Note { text: &text });
+                newest.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let none = || Error::new(ErrorKind::Malformed, "checkpoints", "one that is not damaged", "none");
+    Err(newest.unwrap_or_else(none))
 }

@@ -17,7 +17,6 @@ use sheaf_admm::error::check_finite;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 const FORMAT: &str = "sheaf-admm weights";
-const VERSION: &str = "1";
 
 /// Metadata of weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub fn encode_weights(
     check_finite("weights", params)?;
     let metadata = BTreeMap::from([
         ("format", FORMAT.to_string()),
-        ("version", VERSION.to_string()),
+        ("version", checkpoint::VERSION.to_string()),
         ("task", about.task.clone()),
         ("config", without_folders(&about.config)),
         ("record", without_folders(&about.record)),
@@ -108,7 +107,7 @@ impl WeightsFile {
             let about = WeightsMeta { task, config, record: from.record()? };
             return Ok(Self { file: from.into_tensors(), about, kind: Kind::Checkpoint });
         }
-        check_format(&file, FORMAT, VERSION, "`sheaf import` reads parameters of other programs")?;
+        check_format(&file, FORMAT, "`sheaf import` reads parameters of other programs")?;
         let text = |key| meta(&file, key).map(str::to_string);
         let about = WeightsMeta { task: text("task")?, config: text("config")?, record: text("record")? };
         Ok(Self { file, about, kind: Kind::Weights })

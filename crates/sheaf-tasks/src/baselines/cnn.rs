@@ -23,6 +23,7 @@ pub use batch::{CnnBatch, CnnClassifier};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
+use sheaf_learn::limits::{MAX_WIDTH, at_most, check_width};
 use sheaf_learn::nn::conv::{Conv2d, MaxPool2, Size, average_pool, average_pool_vjp, relu, relu_vjp};
 use sheaf_learn::nn::{Init, Linear};
 use sheaf_learn::params::ParamLayout;
@@ -71,6 +72,14 @@ impl CnnConfig {
         if !(1..=255).contains(&self.classes) {
             return wrong("classes", "1 to 255", &self.classes);
         }
+        let lists = self
+            .channels
+            .iter()
+            .map(|&n| ("channels", n))
+            .chain(self.kernels.iter().map(|&n| ("kernels", n)));
+        for (name, value) in lists {
+            at_most(&format!("model.{name}"), "numbers", MAX_WIDTH, value)?;
+        }
         if self.channels.is_empty() || self.channels.contains(&0) {
             return wrong("channels", "a list of positive numbers", &format!("{:?}", self.channels));
         }
@@ -85,9 +94,7 @@ impl CnnConfig {
             return wrong("pools", "at most one for each of model.channels", &self.pools);
         }
         for (name, value) in [("bins", self.bins), ("hidden", self.hidden)] {
-            if value == 0 {
-                return wrong(name, "at least 1", &value);
-            }
+            check_width(&format!("model.{name}"), value)?;
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return wrong("dropout", "a probability below 1", &self.dropout);

@@ -11,8 +11,10 @@
 //! | open pixels | 2·(height/2)·(width/2) − 1 |
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::product;
 use sheaf_learn::rng::Stream;
 
+use super::data::MAX_PIXELS;
 use super::solve::Solver;
 use super::{EMPTY, GOAL, START, WALL};
 
@@ -38,12 +40,13 @@ impl MazeShape {
                     .hint(format!("walls lie on even rows and columns; try {nearest}")));
             }
         }
-        let cells = (height / 2).checked_mul(width / 2).filter(|_| height.checked_mul(width).is_some());
-        let Some(cells) = cells.filter(|&c| c > 1 && c < 1 << 28) else {
+        let fits = product(&[height, width], MAX_PIXELS).is_some();
+        let Some(cells) = Some(height / 2).filter(|_| fits).map(|n| n * (width / 2)).filter(|&c| c > 1)
+        else {
             return Err(Error::new(
                 ErrorKind::Shape,
                 "maze size",
-                "2 to 2^28 cells, like 19 × 19 pixels",
+                format_args!("2 cells or more, and at most {MAX_PIXELS} pixels"),
                 format_args!("{height} × {width} pixels"),
             ));
         };

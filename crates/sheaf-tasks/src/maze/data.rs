@@ -11,9 +11,13 @@ use std::collections::HashSet;
 
 use rayon::prelude::*;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::{MAX_SET_BYTES, product};
 
 use super::carve::{Carver, MazeShape};
 use super::symmetry::{Symmetry, canonical_key};
+
+/// Most pixels of a maze: 2047 × 2047, about a million agents.
+pub const MAX_PIXELS: u64 = 1 << 22;
 
 /// Numbers of training mazes start here, those of test mazes at 0: the two never use the same stream.
 const FIRST_TRAINING_MAZE: u64 = 1 << 40;
@@ -126,9 +130,20 @@ pub fn train_test_split(
     Ok((train, test))
 }
 
+/// Checks that a set of so many mazes can be held in memory, and read again from a file.
+pub fn check_count(shape: &MazeShape, count: usize) -> Result<()> {
+    if product(&[count, shape.pixels()], MAX_SET_BYTES).is_some() {
+        return Ok(());
+    }
+    let most = MAX_SET_BYTES / shape.pixels() as u64;
+    let want = format!("at most {most} mazes of {} × {} pixels", shape.height(), shape.width());
+    Err(Error::new(ErrorKind::OutOfRange, "number of mazes", want, count).hint("make several smaller sets"))
+}
+
 /// Mazes `first` to `first + count` − 1.
 fn draw_range(shape: &MazeShape, seed: u64, first: u64, count: usize) -> Result<MazeSet> {
     let pixels = shape.pixels();
+    check_count(shape, count)?;
     let mut set = MazeSet::empty(shape.height(), shape.width());
     set.inputs.resize(count * pixels, 0);
     set.labels.resize(count * pixels, 0);
@@ -151,6 +166,7 @@ fn draw_where(
     mut keep: impl FnMut(u128) -> bool,
 ) -> Result<MazeSet> {
     let (height, width) = (shape.height(), shape.width());
+    check_count(shape, count)?;
     let mut set = MazeSet::empty(height, width);
     let limit = 20 * count as u64 + 1_000;
     let mut drawn = 0;

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::product;
 
-use super::data::MazeSet;
+use super::data::{MAX_PIXELS, MazeSet};
+use super::metrics::Judge;
+use super::solve::Solver;
 use super::{EMPTY, GOAL, PATH, START, WALL};
 use crate::npz::{self, Array, Npz, Values};
 
 impl MazeSet {
     /// Reads a set and checks every maze: known tokens, one start, one goal, and a label that equals the input with
-    /// open cells turned into path.
+    /// the cells of one unbroken path from start to goal marked.
     pub fn read(path: &Path) -> Result<Self> {
         Self::from_npz(&Npz::read(path)?)
     }
@@ -24,6 +28,11 @@ impl MazeSet {
             let place = format!("{}, array `labels`", file.place());
             return Err(Error::new(ErrorKind::Shape, place, expected, format_args!("{label_shape:?}")));
         }
+        if product(&[height, width], MAX_PIXELS).is_none() {
+            let (place, want) =
+                (format!("{}, array `inputs`", file.place()), format!("at most {MAX_PIXELS} pixels a maze"));
+            return Err(Error::new(ErrorKind::OutOfRange, place, want, format_args!("{height} × {width}")));
+        }
         let set = Self { height, width, inputs, labels };
         for i in 0..set.len() {
             check(set.input(i), set.label(i)).map_err(|(expected, got)| {
@@ -32,7 +41,36 @@ impl MazeSet {
                 )
             })?;
         }
+        set.check_paths(file.place())?;
         Ok(set)
+    }
+
+    /// Checks that every label marks a path from start to goal and nothing else; the error lists the mazes.
+    fn check_paths(&self, place: &str) -> Result<()> {
+        const TOLD: usize = 10;
+        let wrong: Vec<usize> = (0..self.len())
+            .into_par_iter()
+            .map_init(Judge::default, |judge, i| judge.valid(self.input(i), self.label(i), self.width))
+            .enumerate()
+            .filter_map(|(i, valid)| (!valid).then_some(i))
+            .collect();
+        let Some(&first) = wrong.first() else { return Ok(()) };
+        let mut label = vec![0; self.pixels()];
+        let walled = Solver::default().label(self.input(first), self.width, &mut label).is_none();
+        let why = if walled { "walls between start and goal" } else { "a label that is no such path" };
+        let mut list: Vec<String> = wrong.iter().take(TOLD).map(ToString::to_string).collect();
+        if wrong.len() > TOLD {
+            list.push(format!("and {} more", wrong.len() - TOLD));
+        }
+        let got = format!("none in {} of {} mazes: {}", wrong.len(), self.len(), list.join(", "));
+        let place = format!("{place}, maze {first} ({why})");
+        Err(Error::new(
+            ErrorKind::Infeasible,
+            place,
+            "one unbroken path from start to goal in each label",
+            got,
+        )
+        .hint("leave these mazes out, or make labels with `sheaf data maze`"))
     }
 
     /// Writes the set, through a temporary file.

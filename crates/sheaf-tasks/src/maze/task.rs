@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
+use sheaf_learn::limits::check_width;
 use sheaf_learn::model::evaluate::{Reader, SolveOptions, Solved, solve_all};
 use sheaf_learn::model::nets::{ConcatDecoder, TokenMlp};
 use sheaf_learn::model::{
@@ -16,13 +17,13 @@ use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weigh
 use sheaf_learn::train::loss::IGNORE;
 
 use super::carve::MazeShape;
-use super::data::{MazeSet, generate, train_test_split};
+use super::data::{MazeSet, check_count, generate, train_test_split};
 use super::metrics::{Judge, Summary, argmax};
 use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};
 
 /// The built-in weights.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/maze.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/maze.safetensors");
 
 /// Names of the eight slots.
 pub const DIRECTIONS: [&str; 8] = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];
@@ -131,9 +132,7 @@ impl task::Task for Maze {
     }
 
     fn model(config: &MazeConfig) -> Result<MazeModel> {
-        if config.hidden == 0 {
-            return Err(Error::new(ErrorKind::Malformed, "model.hidden", "at least 1", 0));
-        }
+        check_width("model.hidden", config.hidden)?;
         let (tokens, hidden, d_v) = (PATCH * PATCH, config.hidden, config.common.d_v);
         let spec = Spec {
             slots: DIRECTIONS.len(),
@@ -157,7 +156,9 @@ impl task::Task for Maze {
 
     fn check(experiment: &MazeExperiment) -> Result<()> {
         let data = &experiment.data;
-        MazeShape::new(data.size, data.size, data.min_path)?;
+        let shape = MazeShape::new(data.size, data.size, data.min_path)?;
+        [data.count, data.test_count].into_iter().try_for_each(|count| check_count(&shape, count))?;
+        check_count(&MazeShape::new(37, 37, 36)?, experiment.eval.larger)?;
         let wrong = |place: &str, expected: &str, got: usize| {
             Err(Error::new(ErrorKind::Malformed, place, expected, got))
         };

@@ -13,7 +13,9 @@
 use std::fmt;
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::product;
 
+use super::data::MAX_PIXELS;
 use super::solve::Solver;
 use super::{EMPTY, GOAL, START, WALL};
 
@@ -110,6 +112,7 @@ pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
     let rows: Vec<Vec<char>> =
         lines.iter().map(|l| if even { l } else { l.trim_end() }.chars().skip(indent).collect()).collect();
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    check_pixels(rows.len(), width, place)?;
     let mut tokens = Vec::with_capacity(rows.len() * width);
     for (row, characters) in rows.iter().enumerate() {
         for (column, &c) in characters.iter().enumerate() {
@@ -139,8 +142,19 @@ fn token(character: char) -> Option<u8> {
     }
 }
 
+/// Rejects sizes before anything of that size is allocated.
+fn check_pixels(height: usize, width: usize, place: &str) -> Result<()> {
+    if product(&[height, width], MAX_PIXELS).is_some() {
+        return Ok(());
+    }
+    let got = format!("{height} rows of {width}");
+    Err(Error::new(ErrorKind::OutOfRange, place, format_args!("a maze of at most {MAX_PIXELS} pixels"), got)
+        .hint("a single long line widens all others"))
+}
+
 /// Checks a picture and solves it; `place` names it in errors.
 pub fn check(tokens: Vec<u8>, height: usize, width: usize, place: &str) -> Result<MazeInput> {
+    check_pixels(height, width, place)?;
     if height < 3 || width < 3 || height.is_multiple_of(2) || width.is_multiple_of(2) {
         let got = format!("{height} rows and {width} columns");
         return Err(Error::new(ErrorKind::Shape, place, "odd numbers of rows and columns, 3 or more", got)

@@ -14,12 +14,16 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::train::file::io_error;
 
 /// First bytes of a gzip stream.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The type code of unsigned bytes.
 const UNSIGNED_BYTE: u8 = 8;
+
+/// Most numbers in a file, 1 GiB: twice the largest published set of this kind.
+pub const MAX_NUMBERS: u64 = 1 << 30;
 
 /// The content of an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +68,12 @@ impl Idx {
             fill(&mut from, &mut size, &format!("the size of dimension {axis}"), place)?;
             shape.push(u32::from_be_bytes(size) as usize);
         }
-        let count = shape.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
-        let count = count.filter(|&n| n < isize::MAX as usize).ok_or_else(|| {
-            malformed(place, "dimensions whose product fits in memory", format_args!("{shape:?}"))
-        })?;
+        let count = product(&shape, MAX_NUMBERS).ok_or_else(|| {
+            let want = format!("at most {MAX_NUMBERS} numbers");
+            Error::new(ErrorKind::OutOfRange, place, want, format_args!("dimensions {shape:?}"))
+                .hint("the file is damaged, or the set must be split")
+        })? as usize;
+        check_memory(place, "numbers", count as u64)?;
         // The header states the size, but memory is allocated only as bytes arrive.
         let mut bytes = Vec::new();
         let read = from.by_ref().take(count as u64 + 1).read_to_end(&mut bytes);

@@ -9,6 +9,7 @@
 //! | picture | `[size, size]`, 0 black to 255 white |
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::{MAX_SET_BYTES, product};
 use sheaf_learn::rng::Stream;
 
 use super::data::ImageSet;
@@ -88,9 +89,11 @@ const PIECES: usize = 8;
 
 /// This many pictures of `size × size` pixels, cycling through the ten digits.
 pub fn digits(count: usize, size: usize, seed: u64) -> Result<ImageSet> {
-    if !(8..=8192).contains(&size) || count == 0 {
+    let fits = product(&[count, size, size], MAX_SET_BYTES).is_some();
+    if !(8..=8192).contains(&size) || count == 0 || !fits {
         let got = format!("{count} of {size} × {size}");
-        return Err(Error::new(ErrorKind::OutOfRange, "drawn digits", "1 or more of 8 to 8192 pixels", got));
+        let want = format!("1 or more of 8 to 8192 pixels, {MAX_SET_BYTES} in all");
+        return Err(Error::new(ErrorKind::OutOfRange, "drawn digits", want, got));
     }
     let mut images = vec![0; count * size * size];
     let labels: Vec<u8> = (0..count).map(|i| (i % 10) as u8).collect();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
+use sheaf_learn::limits::check_width;
 use sheaf_learn::model::evaluate::Reader;
 use sheaf_learn::model::nets::{LinearDecoder, ResidualMlp};
 use sheaf_learn::model::{
@@ -23,7 +24,7 @@ use super::shifts::Shift;
 use crate::maze::task::DIRECTIONS;
 
 /// The built-in weights, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/mnist.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/mnist.safetensors");
 
 /// Names of the four slots of a grid without diagonals.
 const FOUR: [&str; 4] = ["N", "E", "S", "W"];
@@ -133,9 +134,7 @@ impl MnistConfig {
             Err(Error::new(ErrorKind::Malformed, format!("model.{name}"), expected, got))
         };
         for (name, value) in [("hidden", self.hidden), ("stride", self.stride)] {
-            if value == 0 {
-                return wrong(name, "at least 1", value);
-            }
+            check_width(&format!("model.{name}"), value)?;
         }
         if !(1..=255).contains(&self.classes) {
             return wrong("classes", "1 to 255", self.classes);

@@ -1,10 +1,14 @@
 //! Files of puzzles, one per line.
 //!
 //! Output: `puzzle,solution`, 81 digits each, 0 for a blank; a third field `ambiguous` if there are more solutions.
-//! Input: fields separated by comma, semicolon, tab or spaces, quoted or not; `.` or 0 for a blank; an optional header
-//! line. The first field of 81 characters (or the one called `puzzle`, `quizzes`, …) is the puzzle, the next (or
-//! `solution`, …) its solution; other fields are ignored. A missing solution is computed. Empty lines and lines that
-//! begin with `#` count as lines but are skipped.
+//! Input: fields separated by comma, semicolon, tab or spaces, quoted or not; `.` or 0 for a blank; a byte order mark
+//! is skipped. A header line names the columns (`puzzle`, `quizzes`, …; `solution`, `answers`, …). Without one, the
+//! first line with boards of 81 cells says which columns they are, and every other line has its boards in the same
+//! ones; of two boards the complete one that the other leads to is the solution, whichever comes first. Other fields
+//! are ignored. A board of another length is an error in its line, never passed over for another field. A missing
+//! solution is computed. Empty lines and lines that begin with `#` count as lines but are skipped.
+
+mod columns;
 
 use std::fmt;
 use std::io::Write;
@@ -12,10 +16,17 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::read_text_at_most;
 
 use super::data::SudokuSet;
 use super::solver::{Verdict, conflicts, is_complete, solve};
-use super::{CELLS, Grid};
+use super::{BLANK, CELLS, Grid};
+use columns::Columns;
+
+/// Largest file of puzzles, 512 MiB: about three million puzzles with their solutions.
+pub const MAX_BYTES: u64 = 1 << 29;
+/// Most puzzles that are generated for one file, so that it can be read again.
+pub const MAX_PUZZLES: usize = 3_000_000;
 
 /// A line that holds no usable puzzle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,26 +58,16 @@ pub struct CsvContents {
 
 /// Reads a file. A bad line is an error that names the first one; with `skip_bad` bad lines are collected instead.
 pub fn read(path: &Path, skip_bad: bool) -> Result<CsvContents> {
-    let place = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Error::new(ErrorKind::Io, &place, "a readable file of puzzles", e).hint("check the path")
-    })?;
-    parse(&place, &text, skip_bad)
+    let text = read_text_at_most(path, MAX_BYTES, "a readable file of puzzles")?;
+    parse(&path.display().to_string(), &text, skip_bad)
 }
 
 /// Parses a text; `place` names it in errors. See [`read`].
 pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
-    let lines: Vec<(usize, &str)> = text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line.trim().trim_start_matches('\u{feff}')))
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .collect();
-    let columns = lines.first().and_then(|(_, line)| Columns::of_header(line));
-    let body = &lines[usize::from(columns.is_some())..];
-    let parsed: Vec<_> = body.par_iter().map(|(_, line)| entry(line, columns)).collect();
+    let rows = Rows::of(text);
+    let parsed: Vec<_> = rows.body().par_iter().map(|(_, line)| entry(line, rows.columns)).collect();
     let mut contents = CsvContents::default();
-    for (&(line, _), entry) in body.iter().zip(parsed) {
+    for (&(line, _), entry) in rows.body().iter().zip(parsed) {
         match entry {
             Ok(Entry { puzzle, solution, ambiguous, completed }) => {
                 contents.set.push(puzzle, solution, ambiguous);
@@ -77,22 +78,69 @@ pub fn parse(place: &str, text: &str, skip_bad: bool) -> Result<CsvContents> {
         }
     }
     match contents.bad.first() {
-        Some(bad) if !skip_bad => {
-            let more = match contents.bad.len() - 1 {
-                0 => String::new(),
-                n => format!(" ({n} more bad lines)"),
-            };
-            let place = format!("{place}, line {}", bad.line);
-            let got = format!("{}{more}", bad.reason);
-            Err(Error::new(ErrorKind::Malformed, place, "a puzzle, or a puzzle and its solution", got)
-                .hint("81 digits each, `.` or 0 for a blank; `sheaf data sudoku --from FILE --skip-bad` leaves out the rest"))
-        }
+        Some(bad) if !skip_bad => Err(bad_line(place, bad, contents.bad.len() - 1)),
         bad if contents.set.is_empty() => {
             let why = bad.map_or(String::new(), |bad| format!("; {bad}"));
             let got = format!("none among {} lines{why}", text.lines().count());
             Err(Error::new(ErrorKind::Malformed, place, "at least one puzzle", got))
         }
         _ => Ok(contents),
+    }
+}
+
+/// Puzzle `index` of a text, from 0, and its line, from 1; lines that hold no puzzle count too. `None` if the text is
+/// no file of puzzles: no field of any line is nearly a board.
+pub fn nth(place: &str, text: &str, index: usize) -> Option<Result<(Grid, usize)>> {
+    let rows = Rows::of(text);
+    if rows.columns.is_none() && !rows.body().iter().any(|(_, line)| columns::has_board(line)) {
+        return None;
+    }
+    if rows.body().is_empty() {
+        return Some(Err(Error::new(ErrorKind::Malformed, place, "at least one puzzle", "none")));
+    }
+    let Some(&(line, row)) = rows.body().get(index) else {
+        let want = match rows.body().len() {
+            1 => "0, for the one puzzle there".to_string(),
+            n => format!("0 to {}, for the {n} puzzles there", n - 1),
+        };
+        return Some(Err(Error::new(ErrorKind::OutOfRange, "--index", want, index)));
+    };
+    let found = entry(row, rows.columns).map(|entry| (entry.puzzle, line));
+    Some(found.map_err(|reason| bad_line(place, &BadLine { line, reason }, 0)))
+}
+
+fn bad_line(place: &str, bad: &BadLine, others: usize) -> Error {
+    let more = if others > 0 { format!(" ({others} more bad lines)") } else { String::new() };
+    let (place, got) = (format!("{place}, line {}", bad.line), format!("{}{more}", bad.reason));
+    Error::new(ErrorKind::Malformed, place, "a puzzle, or a puzzle and its solution", got).hint(
+        "81 digits each, `.` or 0 for a blank; `sheaf data sudoku --from FILE --skip-bad` leaves out the rest",
+    )
+}
+
+/// The lines of a text that count, with their numbers, and where their boards are.
+struct Rows<'a> {
+    lines: Vec<(usize, &'a str)>,
+    header: bool,
+    columns: Option<Columns>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(text: &'a str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let lines: Vec<(usize, &str)> = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        let header = lines.first().and_then(|(_, line)| Columns::of_header(line));
+        let columns = header.or_else(|| lines.iter().find_map(|(_, line)| Columns::of_boards(line)));
+        Self { lines, header: header.is_some(), columns }
+    }
+
+    /// The lines after the header.
+    fn body(&self) -> &[(usize, &'a str)] {
+        &self.lines[usize::from(self.header)..]
     }
 }
 
@@ -131,32 +179,6 @@ pub fn parse_board(text: &str) -> std::result::Result<Grid, String> {
     if count == CELLS { Ok(grid) } else { Err(format!("{count} cells instead of 81")) }
 }
 
-/// Which fields hold puzzle and solution.
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    puzzle: usize,
-    solution: Option<usize>,
-}
-
-const PUZZLE_NAMES: [&str; 6] = ["puzzle", "puzzles", "quiz", "quizzes", "question", "sudoku"];
-const SOLUTION_NAMES: [&str; 4] = ["solution", "solutions", "answer", "answers"];
-
-impl Columns {
-    /// The columns of a header line; `None` if the line is data.
-    fn of_header(line: &str) -> Option<Self> {
-        let place =
-            |names: &[&str]| fields(line).position(|f| names.iter().any(|name| f.eq_ignore_ascii_case(name)));
-        place(&PUZZLE_NAMES).map(|puzzle| Self { puzzle, solution: place(&SOLUTION_NAMES) })
-    }
-}
-
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    let comma = line.contains([',', ';', '\t']);
-    line.split(move |c| if comma { matches!(c, ',' | ';' | '\t') } else { c == ' ' })
-        .map(|f| f.trim().trim_matches('"'))
-        .filter(move |f| comma || !f.is_empty())
-}
-
 struct Entry {
     puzzle: Grid,
     solution: Grid,
@@ -166,17 +188,8 @@ struct Entry {
 }
 
 fn entry(line: &str, columns: Option<Columns>) -> std::result::Result<Entry, String> {
-    let (puzzle, solution) = match columns {
-        Some(c) => (fields(line).nth(c.puzzle), c.solution.and_then(|s| fields(line).nth(s))),
-        None => {
-            let mut boards = fields(line).filter(|f| f.chars().count() == CELLS);
-            // Without a field of the right length, report the longest one.
-            let longest = || fields(line).max_by_key(|f| f.chars().count());
-            let puzzle = boards.next().or_else(longest);
-            (puzzle, boards.next())
-        }
-    };
-    let puzzle = parse_board(puzzle.unwrap_or("")).map_err(|e| format!("puzzle: {e}"))?;
+    let (puzzle, solution) = columns::boards(line, columns);
+    let puzzle = parse_board(puzzle).map_err(|e| format!("puzzle: {e}"))?;
     if let Some(cell) = conflicts(&puzzle).iter().position(|&c| c) {
         let (row, column) = (cell / 9 + 1, cell % 9 + 1);
         return Err(format!("puzzle: the {} at row {row}, column {column} is given twice", puzzle[cell]));
@@ -185,6 +198,9 @@ fn entry(line: &str, columns: Option<Columns>) -> std::result::Result<Entry, Str
         Some(text) => Some(check_solution(&puzzle, text).map_err(|e| format!("solution: {e}"))?),
         None => None,
     };
+    if stored.is_none() && !puzzle.contains(&BLANK) {
+        return Err("puzzle: it has no blanks; this is a solution without its puzzle".into());
+    }
     match (solve(&puzzle), stored) {
         (Verdict::Contradictory, _) => Err("puzzle: it has no solution".into()),
         (Verdict::Unique(solution), stored) => {

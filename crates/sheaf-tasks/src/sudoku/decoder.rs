@@ -26,9 +26,10 @@
 //! | P, R, c | hidden or d_v / 9 or 1, 10 | |
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::gemm::{Mat, gemm};
-use sheaf_learn::model::{Decoder, DecoderGrad};
+use sheaf_kernels::gemm::{Mat, gemm, gemm_in};
+use sheaf_learn::model::{Decoder, DecoderGrad, Rows};
 use sheaf_learn::nn::activation::{gelu_keeping_slope, multiply};
 use sheaf_learn::nn::{Linear, RmsNorm};
 use sheaf_learn::params::ParamLayout;
@@ -83,6 +84,12 @@ impl Decoder for CellDecoder {
     type Prepared<T: Real> = AlignedVec<T>;
     type Table<T: Real> = ();
     type Work<T: Real> = CellWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        for layer in [&mut self.dense1, &mut self.dense2, &mut self.skip, &mut self.out] {
+            layer.set_precision(precision);
+        }
+    }
 
     fn outputs(&self) -> usize {
         SLOTS * CLASSES
@@ -140,15 +147,8 @@ impl Decoder for CellDecoder {
         d_params[bias(&self.out)].iter_mut().zip(d_c).for_each(|(d, &c)| *d += c);
     }
 
-    fn forward<T: Real>(
-        &self,
-        params: &[T],
-        folded: &AlignedVec<T>,
-        _table: &(),
-        _index: &[u32],
-        x: &[T],
-        w: &mut CellWork<T>,
-    ) {
+    fn forward<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut CellWork<T>) {
+        let Rows { params, prepared: folded, x, .. } = *rows;
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
         w.logits.ensure(rows * CLASSES);
@@ -163,39 +163,38 @@ impl Decoder for CellDecoder {
         let (p, rest) = folded.split_at(h * CLASSES);
         let (r, c) = rest.split_at(i * CLASSES);
         logits.chunks_exact_mut(CLASSES).for_each(|row| row.copy_from_slice(&c[..CLASSES]));
-        gemm(logits, Mat::new(act, rows, h), Mat::new(p, h, CLASSES), T::ONE, T::ONE);
-        gemm(logits, Mat::new(x, rows, i), Mat::new(r, i, CLASSES), T::ONE, T::ONE);
+        gemm_in(
+            self.out.precision(),
+            logits,
+            Mat::new(act, rows, h),
+            Mat::new(p, h, CLASSES),
+            T::ONE,
+            T::ONE,
+        );
+        gemm_in(self.out.precision(), logits, Mat::new(x, rows, i), Mat::new(r, i, CLASSES), T::ONE, T::ONE);
     }
 
     fn outputs_of<'w, T: Real>(&self, work: &'w mut CellWork<T>, rows: usize) -> &'w mut [T] {
         &mut work.logits[..rows * SLOTS * CLASSES]
     }
 
-    fn vjp<T: Real>(
-        &self,
-        params: &[T],
-        folded: &AlignedVec<T>,
-        _table: &(),
-        _index: &[u32],
-        x: &[T],
-        w: &mut CellWork<T>,
-        grad: DecoderGrad<'_, T>,
-    ) {
+    fn vjp<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut CellWork<T>, grad: DecoderGrad<'_, T>) {
+        let Rows { params, prepared: folded, x, .. } = *rows;
         let (h, i) = (self.hidden(), self.input());
         let rows = x.len() / i;
         let (act, slope) = (&mut w.act[..rows * h], &w.slope[..rows * h]);
         let d_logits = Mat::new(&w.logits, rows, CLASSES);
         let (d_p, rest) = grad.prepared.split_at_mut(h * CLASSES);
         let (d_r, d_c) = rest.split_at_mut(i * CLASSES);
-        gemm(d_p, Mat::new(act, rows, h).t(), d_logits, T::ONE, T::ONE);
-        gemm(d_r, Mat::new(x, rows, i).t(), d_logits, T::ONE, T::ONE);
+        gemm_in(self.out.precision(), d_p, Mat::new(act, rows, h).t(), d_logits, T::ONE, T::ONE);
+        gemm_in(self.out.precision(), d_r, Mat::new(x, rows, i).t(), d_logits, T::ONE, T::ONE);
         for row in w.logits[..rows * CLASSES].chunks_exact(CLASSES) {
             d_c.iter_mut().zip(row).for_each(|(d, &r)| *d += r);
         }
         let (p, rest) = folded.split_at(h * CLASSES);
-        gemm(grad.x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
+        gemm_in(self.out.precision(), grad.x, d_logits, Mat::new(rest, i, CLASSES).t(), T::ONE, T::ONE);
         // The activation is no longer needed: its buffer holds its gradient, then the gradient before the gelu.
-        gemm(act, d_logits, Mat::new(p, h, CLASSES).t(), T::ONE, T::ZERO);
+        gemm_in(self.out.precision(), act, d_logits, Mat::new(p, h, CLASSES).t(), T::ONE, T::ZERO);
         multiply(act, slope);
         let normed = &mut w.normed[..rows * i];
         self.dense1.vjp_weights(normed, act, grad.params);

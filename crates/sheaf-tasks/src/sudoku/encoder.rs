@@ -15,6 +15,7 @@
 use std::ops::Range;
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::vector::add;
 use sheaf_learn::model::Encoder;
@@ -117,6 +118,12 @@ impl UnitEncoder {
 
 impl Encoder for UnitEncoder {
     type Work<T: Real> = UnitWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.token.set_precision(precision);
+        self.cell.set_precision(precision);
+        self.mixers.iter_mut().for_each(|mixer| mixer.set_precision(precision));
+    }
 
     fn view_len(&self) -> usize {
         VIEW_LEN

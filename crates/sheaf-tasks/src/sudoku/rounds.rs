@@ -63,11 +63,13 @@ pub fn in_rounds(
             answers[i].predicted = answer.predicted;
             answers[i].iterations += iterations;
             answers[i].rounds += 1;
-            let goes_on = left > 0 && !answer.completes(&boards[i]);
-            if goes_on {
-                answer.commit(&mut boards[i], left);
+            if left == 0 || answer.completes(&boards[i]) {
+                return false;
             }
-            goes_on
+            // No digit is retracted, so a board without blanks would not change any more.
+            let open = boards[i].contains(&BLANK);
+            answer.commit(&mut boards[i], left);
+            open
         });
         if left > 0 {
             progress(before - open.len());

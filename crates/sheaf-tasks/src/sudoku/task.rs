@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
+use sheaf_learn::limits::{at_most, check_width};
 use sheaf_learn::model::evaluate::{Reader, SolveOptions, solve_all};
 use sheaf_learn::model::{
     Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
@@ -12,6 +13,7 @@ use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 
 use super::augment::{Shuffles, Transform};
+use super::csv::MAX_PUZZLES;
 use super::data::SudokuSet;
 use super::decoder::CellDecoder;
 use super::encoder::{UnitEncoder, VIEW_LEN};
@@ -23,7 +25,10 @@ use super::{CELLS, CLASSES, Grid, UNITS};
 use crate::maze::symmetry::Symmetry;
 
 /// The built-in weights, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../weights/sudoku.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../weights/sudoku.safetensors");
+
+/// Most mixer blocks of the encoder.
+const MAX_MIXERS: usize = 256;
 
 /// Initial standard deviation of the maps from the identity on their block.
 const MAP_NOISE: f64 = 0.01;
@@ -126,10 +131,9 @@ impl task::Task for Sudoku {
             ("channel_hidden", config.channel_hidden),
             ("decoder_hidden", config.decoder_hidden),
         ] {
-            if value == 0 {
-                return Err(Error::new(ErrorKind::Malformed, format!("model.{name}"), "at least 1", value));
-            }
+            check_width(&format!("model.{name}"), value)?;
         }
+        at_most("model.mixers", "blocks", MAX_MIXERS, config.mixers)?;
         let d_v = config.common.d_v;
         if !d_v.is_multiple_of(SLOTS) {
             let want = "a multiple of 9, one block per cell";
@@ -162,6 +166,11 @@ impl task::Task for Sudoku {
         };
         if data.test_count == 0 {
             return wrong("data.test_count", "at least 1", 0);
+        }
+        for (key, count) in
+            [("count", data.count), ("generated", data.generated), ("test_count", data.test_count)]
+        {
+            at_most(&format!("data.{key}"), "puzzles", MAX_PUZZLES, count)?;
         }
         if data.source == "generate" && data.count * data.variants() < batch {
             return wrong("data.count", "puzzles enough for one batch", data.count);

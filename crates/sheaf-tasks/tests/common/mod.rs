@@ -177,7 +177,7 @@ impl<K: Small> Case<K> {
     /// The published model with these keys changed.
     pub fn of(keys: &[&str], set: K::Set) -> Self {
         let experiment = experiment::<K>(keys);
-        let model = K::model(&experiment.model).unwrap_or_else(|e| panic!("{keys:?}: {e}"));
+        let model = experiment.model().unwrap_or_else(|e| panic!("{keys:?}: {e}"));
         let board = K::board(&experiment.model, &set).unwrap();
         Self { experiment, model, board, set }
     }

@@ -23,8 +23,7 @@ const GAP: &str = "   ";
 
 /// Whether standard output is a terminal that supports colours.
 pub fn coloured() -> bool {
-    let variable = |name| std::env::var(name).unwrap_or_default();
-    std::io::stdout().is_terminal() && variable("TERM") != "dumb" && variable("NO_COLOR").is_empty()
+    crate::terminal::colours(std::io::stdout().is_terminal())
 }
 
 /// Boards with their titles, as many in a row as `columns` hold.

@@ -8,7 +8,7 @@ use serde_json::json;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::io_error;
 use sheaf_tasks::maze::carve::MazeShape;
-use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
+use sheaf_tasks::maze::data::{MazeSet, check_count, generate_distinct, train_test_split};
 use sheaf_tasks::maze::suite;
 use sheaf_tasks::maze::text::TRAINED_SIZE;
 
@@ -75,6 +75,7 @@ impl Arguments for DataArgs {
         if count == 0 {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more mazes", count));
         }
+        check_count(&shape, count)?;
         check_out(&out)?;
         let exclude = self.exclude;
         Ok(Box::new(move || one(&shape, count, seed, exclude.as_deref(), &out)))

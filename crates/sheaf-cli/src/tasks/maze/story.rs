@@ -13,7 +13,7 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 use crate::draw::maze_terminal::{self, Style};
 use crate::draw::{Frame, Scene, agents_to_pixels, export};
 use crate::report::{Report, count, rounded};
-use crate::tasks::watch::{Plan, Solve, play, terminal};
+use crate::tasks::watch::{Plan, Solve, play, size};
 
 /// Limit on the bytes of stored frames; beyond it, a long solve of a large maze keeps only every n-th frame.
 const FILM_BYTES: usize = 1 << 28;
@@ -51,7 +51,7 @@ impl<'a> Film<'a> {
     /// Stores the frame of one iteration, if it was decoded.
     pub(super) fn record(&mut self, moment: &Moment<'_>) {
         if let Some(heat) = &mut self.heat {
-            agents_to_pixels(self.grid, moment.primal, heat);
+            agents_to_pixels(self.grid, moment.residual, heat);
         }
         if let Some(outputs) = moment.outputs.filter(|_| moment.iteration.is_multiple_of(self.every)) {
             self.keep(moment.iteration, outputs);
@@ -112,7 +112,7 @@ impl Story<'_> {
         let score = Judge::default().score(&maze.tokens, &maze.label, &watched.answer, maze.width);
         let mut report = Report::new();
         let style = Style::detect(maze.width);
-        let columns = terminal().map_or(usize::MAX, |(columns, _)| columns);
+        let columns = size().map_or(usize::MAX, |(columns, _)| columns);
         match film.frames.last() {
             Some(_) if style != Style::Ascii && maze.width > columns => {
                 report.line("drawing", "too wide for this terminal; --out FILE.png writes a picture");
@@ -135,7 +135,7 @@ impl Story<'_> {
         report.add("iterations", "iterations", watched.iterations, text).value("settled", watched.settled);
         report.value("height", maze.height).value("width", maze.width);
         let notes = maze.notes.iter().map(ToString::to_string).collect();
-        self.plan.finish(&mut report, &self.solve.distances, self.solve.seconds, notes);
+        self.plan.finish(&mut report, &self.solve.course, self.solve.seconds, notes);
         Ok(report)
     }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, Command};
-use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::strict;
+use sheaf_admm::{Error, ErrorKind, Precision, Result};
+use sheaf_learn::config::{PrecisionKind, strict};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{Loaded, Update};
 use sheaf_learn::train::WeightsFile;
@@ -66,6 +66,7 @@ impl Task for MnistCnn {
             return Err(Error::new(ErrorKind::Unsupported, *option, "weights of agents", "a network")
                 .hint("a convolutional network has no iterations; leave the option out"));
         }
+        full_precision(request.precision)?;
         let weights = CnnWeights::load(weights)?;
         let mut network = CnnClassifier::new(&weights.model, &weights.params);
         let rows = eval::evaluate(&mut network, request, report)?;
@@ -89,6 +90,7 @@ impl Task for MnistCnn {
                 no_agents("--task").hint("`sheaf bench train`, `eval` and `solve` measure every task")
             );
         }
+        full_precision(request.precision)?;
         let (batch, size) = (request.batch.unwrap_or(128), request.size.unwrap_or(self.sizes()[0]));
         let mut experiment = request.experiment(CnnExperiment::check)?;
         let classes = experiment.model.classes;
@@ -106,12 +108,28 @@ impl Task for MnistCnn {
                 evaluate_with(&mut network, &set, &PLAIN, &|_| {}).map(drop)
             })
         };
-        Ok(Workload { size, agents: 0, iterations: 0, batch, threads: None, round })
+        Ok(Workload {
+            size,
+            agents: 0,
+            iterations: 0,
+            batch,
+            precision: Precision::Full,
+            threads: None,
+            round,
+        })
     }
 
     fn sizes(&self) -> &'static [usize] {
         &[28, 56, 112, 224]
     }
+}
+
+/// Refuses bf16, which the network does not have.
+fn full_precision(precision: Option<PrecisionKind>) -> Result<()> {
+    if precision.is_none_or(|precision| precision == PrecisionKind::F32) {
+        return Ok(());
+    }
+    Err(no_agents("--precision bf16").hint("leave the option out; the network has no bf16 products"))
 }
 
 /// The error for requests that apply only to agents.

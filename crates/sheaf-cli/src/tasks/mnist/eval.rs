@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use sheaf_admm::Result;
+use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::evaluate::{Classifier, EvalReport, evaluate_with};
 use sheaf_tasks::mnist::shifts::Shift;
@@ -64,7 +64,13 @@ pub enum ShiftSet {
 
 impl EvalOptions for Options {
     fn check(&self) -> Result<()> {
-        self.all_shifts().map(drop)
+        let shifts = self.all_shifts()?;
+        if self.draws.is_some() && !shifts.iter().any(|shift| shift.is_random()) {
+            let (want, got) = ("a shift that is drawn", "none; the result is the same each time");
+            return Err(Error::new(ErrorKind::Unsupported, "--draws", want, got)
+                .hint("add --shift drop:0.3 or --shift noise:0.1, or leave --draws out"));
+        }
+        Ok(())
     }
 }
 

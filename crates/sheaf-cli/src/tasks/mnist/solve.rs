@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::read_at_most;
 use sheaf_tasks::mnist::data::{ImageSet, Split};
 use sheaf_tasks::mnist::task::{Mnist, MnistWeights, PictureSamples, VoteReader, board};
 use sheaf_tasks::mnist::{fit, pen};
@@ -43,9 +43,9 @@ pub struct SolveArgs {
     /// Folder of the set that INDEX counts in [default: data/mnist]
     #[arg(long, value_name = "DIR", requires = "what")]
     pub data: Option<PathBuf>,
-    /// Part of the set that INDEX counts in
-    #[arg(long, value_enum, default_value_t = SplitArg::Test, requires = "what")]
-    pub split: SplitArg,
+    /// Part of the set that INDEX counts in [default: test]
+    #[arg(long, value_enum, requires = "what")]
+    pub split: Option<SplitArg>,
     /// Do not scale and centre a PNG picture of other than 28 × 28 pixels
     #[arg(long, requires = "what")]
     pub as_it_is: bool,
@@ -58,6 +58,11 @@ pub struct SolveArgs {
     /// Options of every task.
     #[command(flatten)]
     pub watch: WatchArgs,
+}
+
+/// The error for an option that belongs to another kind of input.
+fn without_effect(option: &str, want: &str, got: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, option, want, got).hint("leave the option out")
 }
 
 /// A picture to classify.
@@ -92,12 +97,18 @@ impl Arguments for SolveArgs {
             }
             Some(what) => match what.parse() {
                 Ok(index) => {
+                    if self.as_it_is {
+                        return Err(without_effect("--as-it-is", "a PNG picture", "the number of a picture"));
+                    }
                     let dir = self.data.unwrap_or_else(|| USUAL_DATA.into());
-                    From::Set { dir, split: self.split.into(), index }
+                    From::Set { dir, split: self.split.unwrap_or(SplitArg::Test).into(), index }
                 }
                 Err(_) if self.data.is_some() => {
                     let expected = "the number of a picture, as --data is given";
                     return Err(Error::new(ErrorKind::Malformed, "FILE.png|INDEX", expected, what));
+                }
+                Err(_) if self.split.is_some() => {
+                    return Err(without_effect("--split", "the number of a picture", "a file"));
                 }
                 Err(_) => From::File { path: what.into(), as_it_is: self.as_it_is },
             },
@@ -162,10 +173,9 @@ impl Solve {
 }
 
 fn painted(path: &Path, as_it_is: bool) -> Result<Picture> {
-    let bytes = std::fs::read(path).map_err(|e| {
-        io_error(path, "a readable PNG picture", &e)
-            .hint("a number names a picture of the set in --data; anything else is a file")
-    })?;
+    let hint = "a number names a picture of the set in --data; anything else is a file";
+    let bytes =
+        read_at_most(path, png::MAX_FILE_BYTES, "a readable PNG picture").map_err(|e| e.hint(hint))?;
     let place = path.display().to_string();
     let png = png::decode(&bytes, &place)?;
     let size = (png.height, png.width);

@@ -60,7 +60,7 @@ impl<'a> Film<'a> {
         let lines = style.lines(self.scene.height()) + 1;
         play(self.frames.len(), self.scene.columns(), lines, |k| {
             let frame = &self.frames[k];
-            let leads = self.votes.get(frame.iteration - 1).map_or(0, |v| argmax(v));
+            let leads = self.votes.get(frame.iteration.saturating_sub(1)).map_or(0, |v| argmax(v));
             let drawn = votes::text(&self.scene, frame, style);
             Ok(format!("{drawn}iteration {}: {leads} leads   \n", frame.iteration))
         })
@@ -102,11 +102,14 @@ impl<'a> Film<'a> {
         report.add("agents", "agents", n, text).value("agents_for_class", of);
         let (watched, decided) = (&solve.watched, decided(&self.votes));
         let ended = plan.ended(watched.iterations, watched.settled);
-        let text = format!("{ended}; {class} leads from iteration {decided} on");
+        let text = match watched.iterations {
+            0 => ended,
+            _ => format!("{ended}; {class} leads from iteration {decided} on"),
+        };
         report.add("iterations", "iterations", watched.iterations, text).value("decided", decided);
         report.value("settled", watched.settled);
         report.value("height", picture.height).value("width", picture.width);
-        plan.finish(&mut report, &solve.distances, solve.seconds, Vec::new());
+        plan.finish(&mut report, &solve.course, solve.seconds, Vec::new());
         report
     }
 

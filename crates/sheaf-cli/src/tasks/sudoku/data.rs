@@ -6,8 +6,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::at_most;
 use sheaf_learn::train::file::write_whole;
-use sheaf_tasks::sudoku::csv::{self, BadLine};
+use sheaf_tasks::sudoku::csv::{self, BadLine, MAX_PUZZLES};
 use sheaf_tasks::sudoku::data::{SudokuSet, blanks};
 use sheaf_tasks::sudoku::generate::{Kind, generate_with};
 
@@ -71,6 +72,7 @@ impl Arguments for DataArgs {
         if count == 0 {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more puzzles", count));
         }
+        at_most("--count", "puzzles", MAX_PUZZLES, count)?;
         Ok(Box::new(move || draw(kind, count, seed, &out)))
     }
 }

@@ -6,7 +6,7 @@ use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::metrics::Summary;
 use sheaf_tasks::sudoku::task::{SudokuWeights, evaluate};
 
-use crate::args::positive;
+use crate::args::rounds;
 use crate::progress::timed;
 use crate::report::{Report, count, percent, rounded};
 use crate::tasks::EvalRequest;
@@ -18,7 +18,7 @@ use crate::tasks::verbs::EvalOptions;
 pub struct Options {
     /// Rounds of solving a puzzle, at most; the experiment's number if not given. After each the agents commit to the
     /// cells they are surest of
-    #[arg(long, value_name = "R", value_parser = positive)]
+    #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
 }
 

@@ -8,6 +8,7 @@ mod story;
 use std::path::Path;
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::limits::{MAX_BATCH, at_most};
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::task::{Loaded, Task as _};
 use sheaf_tasks::sudoku::data::SudokuSet;
@@ -68,6 +69,7 @@ impl Learned for Sudoku {
 
     fn bench_set(_config: &SudokuConfig, size: usize, count: usize) -> Result<SudokuSet> {
         check_size(size)?;
+        at_most("--batch", "puzzles", MAX_BATCH, count)?;
         Ok(generate(Kind::Mixed, BENCH_SEED, count))
     }
 

@@ -13,7 +13,7 @@ use sheaf_tasks::sudoku::task::{BoardReader, Boards, Sudoku, SudokuWeights, boar
 use sheaf_tasks::sudoku::text::{self, Puzzle};
 
 use super::story::Story;
-use crate::args::positive;
+use crate::args::rounds;
 use crate::commands::{Ending, Job};
 use crate::draw::{export, sudoku};
 use crate::tasks::fresh_seed;
@@ -58,7 +58,7 @@ pub struct SolveArgs {
     pub seed: Option<u64>,
     /// Rounds of solving, at most; the experiment's number if not given. After each the agents commit to the cells they
     /// are surest of
-    #[arg(long, value_name = "R", value_parser = positive)]
+    #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
     /// Options of every task.
     #[command(flatten)]
@@ -86,6 +86,11 @@ impl Arguments for SolveArgs {
         let from = match self.puzzle {
             Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
                 text::parse(&text, "puzzle")?;
+                if let Some(index) = self.index {
+                    let want = "a file of puzzles to count in";
+                    let place = format!("--index {index}");
+                    return Err(Error::new(ErrorKind::Unsupported, place, want, "a typed puzzle"));
+                }
                 From::Typed(text)
             }
             Some(path) => From::File(path.into()),
@@ -161,39 +166,22 @@ impl Solve {
 
     /// The board in a text, or in one of its lines.
     fn choose(&self, title: String, text: &str) -> Result<(String, Puzzle)> {
-        let board = text::parse(text, &title);
-        match (&board, self.index) {
-            (Ok(givens), None | Some(0)) => return Ok((title.clone(), text::check(*givens, &title)?)),
-            (Ok(_), Some(index)) => return Err(beyond(index, 1)),
-            _ => {}
-        }
-        // A text with a field of 81 cells is a file of puzzles; any other text is read as one board.
-        let boards =
-            |line: &str| line.split([',', ';', '\t', ' ']).any(|f| csv::parse_board(unquoted(f)).is_ok());
-        let lines: Vec<(usize, &str)> = text.lines().enumerate().filter(|(_, line)| boards(line)).collect();
-        if lines.is_empty() {
-            return Err(board.err().unwrap_or_else(|| beyond(0, 0)));
-        }
         let index = self.index.unwrap_or(0);
-        let Some((number, line)) = lines.get(index) else { return Err(beyond(index, lines.len())) };
-        let title = format!("{title}, line {}", number + 1);
-        let fields = line.split([',', ';', '\t', ' ']).map(unquoted);
-        let givens = fields.filter_map(|f| csv::parse_board(f).ok()).next().unwrap_or([0; 81]);
+        let (title, givens) = match (text::parse(text, &title), index) {
+            (Ok(givens), 0) => (title, givens),
+            (Ok(_), index) => {
+                let want = "0, for the one puzzle there";
+                return Err(Error::new(ErrorKind::OutOfRange, "--index", want, index));
+            }
+            // A text with a field of about 81 cells is a file of puzzles; any other text is read as one board.
+            (Err(error), index) => {
+                let (givens, line) = csv::nth(&title, text, index).unwrap_or(Err(error))?;
+                (format!("{title}, line {line}"), givens)
+            }
+        };
         let puzzle = text::check(givens, &title)?;
         Ok((title, puzzle))
     }
-}
-
-fn unquoted(field: &str) -> &str {
-    field.trim().trim_matches('"')
-}
-
-fn beyond(index: usize, count: usize) -> Error {
-    let want = match count {
-        0 | 1 => "0, for the one puzzle there".to_string(),
-        n => format!("0 to {}, for the {n} puzzles there", n - 1),
-    };
-    Error::new(ErrorKind::OutOfRange, "--index", want, index)
 }
 
 fn utf8(bytes: Vec<u8>, place: &str) -> Result<String> {

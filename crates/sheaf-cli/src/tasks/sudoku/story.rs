@@ -1,7 +1,7 @@
 //! How a puzzle was solved: boards and a report.
 
 use sheaf_admm::Result;
-use sheaf_learn::model::evaluate::{Distances, Solved};
+use sheaf_learn::model::evaluate::Solved;
 use sheaf_tasks::sudoku::data::blanks;
 use sheaf_tasks::sudoku::metrics::{Score, score};
 use sheaf_tasks::sudoku::rounds::Reading;
@@ -10,7 +10,7 @@ use sheaf_tasks::sudoku::{CELLS, Grid, UNITS};
 
 use crate::draw::sudoku::{Mark, marks, terminal};
 use crate::report::{Report, rounded};
-use crate::tasks::watch::{self, Plan, Solve};
+use crate::tasks::watch::{self, Course, Plan, Solve};
 
 /// Number of boards printed in addition to the puzzle.
 const SHOWN: usize = 5;
@@ -23,7 +23,9 @@ pub(super) struct Story {
     pub boards: Vec<Grid>,
     /// Number of rounds.
     pub rounds: usize,
-    distances: Vec<Distances>,
+    /// Iterations of all rounds.
+    iterations: usize,
+    course: Course,
     /// Whether every round settled.
     settled: bool,
     seconds: f64,
@@ -31,17 +33,23 @@ pub(super) struct Story {
 
 impl Story {
     pub(super) fn new(title: String, puzzle: Puzzle) -> Self {
-        let (boards, distances) = (Vec::new(), Vec::new());
-        Self { title, puzzle, boards, rounds: 0, distances, settled: true, seconds: 0.0 }
+        let (boards, course) = (Vec::new(), Course::default());
+        Self { title, puzzle, boards, rounds: 0, iterations: 0, course, settled: true, seconds: 0.0 }
     }
 
     /// Adds a round; returns its answer.
     pub(super) fn round(&mut self, mut solve: Solve<Reading>) -> Solved<Reading> {
-        self.distances.append(&mut solve.distances);
+        self.course.append(&mut solve.course);
         self.settled &= solve.watched.settled;
         self.seconds += solve.seconds;
         let watched = solve.watched;
+        self.iterations += watched.iterations;
         Solved { answer: watched.answer, iterations: watched.iterations, first_right: None }
+    }
+
+    /// The label of board `k`.
+    fn label(&self, k: usize) -> String {
+        if self.iterations == 0 { "answer".into() } else { format!("iteration {}", k + 1) }
     }
 
     fn answer(&self) -> &Grid {
@@ -51,13 +59,13 @@ impl Story {
     /// Shows the boards in place, one after the other.
     pub(super) fn play(&self) -> Result<()> {
         watch::play(self.boards.len(), terminal::WIDTH, terminal::HEIGHT, |k| {
-            let frame = [(format!("iteration {}", k + 1), self.boards[k])];
+            let frame = [(self.label(k), self.boards[k])];
             Ok(terminal::render(&self.puzzle.givens, &frame, terminal::coloured(), terminal::WIDTH))
         })
     }
 
     pub(super) fn report(&self, plan: &Plan) -> Report {
-        let (puzzle, k) = (&self.puzzle, self.boards.len());
+        let (puzzle, k) = (&self.puzzle, self.iterations);
         let score = score(&puzzle.givens, &puzzle.solution, self.answer());
         let unique = puzzle.other.is_none();
         let solved = unique && score.solved;
@@ -81,7 +89,7 @@ impl Story {
         report.value("rounds", self.rounds);
         let violated: Vec<usize> = self.boards.iter().map(|b| violated(&puzzle.givens, b)).collect();
         report.value("violated", violated);
-        plan.finish(&mut report, &self.distances, self.seconds, self.notes());
+        plan.finish(&mut report, &self.course, self.seconds, self.notes());
         report
     }
 
@@ -89,8 +97,8 @@ impl Story {
     fn strip(&self) -> String {
         let mut boards = vec![("puzzle".to_string(), self.puzzle.givens)];
         let chosen = chosen(&self.boards, SHOWN);
-        boards.extend(chosen.into_iter().map(|k| (format!("iteration {}", k + 1), self.boards[k])));
-        let columns = watch::terminal().map_or(80, |(columns, _)| columns);
+        boards.extend(chosen.into_iter().map(|k| (self.label(k), self.boards[k])));
+        let columns = watch::size().map_or(80, |(columns, _)| columns);
         terminal::render(&self.puzzle.givens, &boards, terminal::coloured(), columns)
     }
 

@@ -4,7 +4,7 @@ use sheaf_admm::sheaf::{
     AgentUpdates, AgentUpdatesGrad, Maps, MapsGrad, PackedLowRank, SharedMaps, SharedMapsGrad,
     SharedStackGrad, Sheaf, SheafOp, UpdateDims, ViewGroups, unpack_grad,
 };
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::stack::order_by_view;
 use sheaf_kernels::vector::add;
@@ -81,7 +81,7 @@ impl ModelMaps {
                 let (a, b) = (&own.a[..index.len() * a_len], &own.b[..index.len() * b_len]);
                 own.updates.prepare(&p.stack, self.dims(), self.scale(), a, b)?;
             }
-            Form::Shared => {}
+            Form::None | Form::Shared => {}
         }
         Ok(())
     }
@@ -105,6 +105,10 @@ impl ModelMaps {
         own: &'a MapIndex<T>,
     ) -> Result<SheafOp<'a, T>> {
         let maps = match self.form {
+            Form::None => {
+                let (place, want) = ("model.coordination", "\"admm\" for what needs restriction maps");
+                return Err(Error::new(ErrorKind::Unsupported, place, want, "a model without maps"));
+            }
             Form::Stacks => {
                 let u = sheaf.as_uniform().expect("learned maps have one size");
                 let stacks = &t.stacks[..t.views * u.d_v * u.ld];
@@ -139,6 +143,7 @@ impl ModelMaps {
         let u = sheaf.as_uniform().expect("learned maps have one size");
         match self.form {
             _ if !self.trained() => MapsGrad::None,
+            Form::None => MapsGrad::None,
             Form::Stacks => MapsGrad::Table(&mut table.stacks[..views * u.d_v * u.ld]),
             Form::Packed => {
                 let views: usize = index.groups.iter().map(|groups| groups.views().len()).sum();
@@ -173,7 +178,7 @@ impl ModelMaps {
         let (a_len, b_len) = self.factor_lens();
         match self.form {
             _ if !self.trained() => Ok(()),
-            Form::Stacks => Ok(()),
+            Form::None | Form::Stacks => Ok(()),
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());

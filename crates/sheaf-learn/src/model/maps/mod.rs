@@ -18,7 +18,7 @@ pub use table::{MapTable, MapTableGrad};
 use std::ops::Range;
 
 use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack_base};
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::low_rank::LowRankShape;
 use sheaf_kernels::vector::add;
@@ -36,6 +36,8 @@ const SMALL_STACK: usize = 1024;
 /// The form in which the maps reach the solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// No maps: the agents do not run ADMM.
+    None,
     /// A dense stack per view.
     Stacks,
     /// One base, packed factors per view.
@@ -56,6 +58,7 @@ pub struct ModelMaps {
     d_e: usize,
     slots: usize,
     start: MapStart,
+    precision: Precision,
 }
 
 /// What depends only on the parameters.
@@ -79,6 +82,7 @@ impl ModelMaps {
     pub fn new(layout: &mut ParamLayout, section: &ModelSection, choices: &Choices, spec: &Spec) -> Self {
         let (d_v, d_e) = (section.d_v, section.d_e);
         let base = match (choices.maps, choices.global) {
+            _ if !choices.admm() => layout.len()..layout.len(),
             (MapKind::Orthonormal, _) => layout.add("maps/skew", &[d_v, d_v]),
             (_, true) => layout.add("maps/base", &[d_e, d_v]),
             _ if spec.slot_names.is_empty() => layout.add("maps", &[spec.slots, d_e, d_v]),
@@ -91,16 +95,23 @@ impl ModelMaps {
         };
         let gram = matches!(choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         let form = match choices.maps {
+            _ if !choices.admm() => Form::None,
             MapKind::Orthonormal => Form::Shared,
             _ if gram => Form::Shared,
             _ if spec.slots * d_e * d_v <= SMALL_STACK => Form::Stacks,
             _ if choices.global => Form::Packed,
             _ => Form::Shared,
         };
-        let rank = if choices.maps == MapKind::LowRank { section.rank } else { 0 };
+        let rank = if choices.admm() && choices.maps == MapKind::LowRank { section.rank } else { 0 };
         let scale = section.alpha / section.rank.max(1) as f64;
         let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
-        Self { form, kind, base, rank, scale, d_v, d_e, slots, start }
+        let precision = Precision::Full;
+        Self { form, kind, base, rank, scale, d_v, d_e, slots, start, precision }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 
     /// The form in which the maps reach the solver.
@@ -115,7 +126,7 @@ impl ModelMaps {
 
     /// Whether the base receives gradients.
     pub fn trained(&self) -> bool {
-        self.kind != MapKind::Identity
+        self.form != Form::None && self.kind != MapKind::Identity
     }
 
     fn scale<T: Real>(&self) -> T {
@@ -148,7 +159,7 @@ impl ModelMaps {
     pub fn prepare<T: Real>(&self, params: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
         let own = &params[self.base.clone()];
         match self.form {
-            Form::Stacks => Ok(()),
+            Form::None | Form::Stacks => Ok(()),
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 p.base.ensure(shape.base_len());
@@ -162,6 +173,7 @@ impl ModelMaps {
                     MapKind::Orthonormal => p.cayley.forward(self.d_v, own, all),
                     _ => all.chunks_exact_mut(own.len()).for_each(|slots| slots.copy_from_slice(own)),
                 }
+                p.stack.set_precision(self.precision)?;
                 p.stack.prepare(all, self.d_v)
             }
         }

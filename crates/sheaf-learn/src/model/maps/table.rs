@@ -50,6 +50,7 @@ impl ModelMaps {
         t.a.ensure(held * a_len);
         t.b.ensure(held * b_len);
         match self.form {
+            Form::None => Ok(()),
             Form::Packed => self.pack(params, sheaf, heads, headed, t),
             Form::Stacks => {
                 heads.factors(params, 0..views, headed, &mut t.a[..views * a_len], &mut t.b[..views * b_len]);

@@ -3,11 +3,12 @@
 //! The view's part of the first product is computed once per distinct view; see [`ConcatDense`].
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::vector::multiply;
 
 use super::token_mlp::one_hot;
-use crate::model::net::{Decoder, DecoderGrad};
+use crate::model::net::{Decoder, DecoderGrad, Rows};
 use crate::nn::{ConcatDense, Linear, activation};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
@@ -70,6 +71,11 @@ impl Decoder for ConcatDecoder {
     type Table<T: Real> = ConcatTable<T>;
     type Work<T: Real> = ConcatWork<T>;
 
+    fn set_precision(&mut self, precision: Precision) {
+        self.dense.set_precision(precision);
+        self.out.set_precision(precision);
+    }
+
     fn outputs(&self) -> usize {
         self.out.output()
     }
@@ -110,15 +116,8 @@ impl Decoder for ConcatDecoder {
         self.dense.view_table_vjp(params, &t.one_hot[..len], d_table, d_params, &mut t.scaled[..len]);
     }
 
-    fn forward<T: Real>(
-        &self,
-        params: &[T],
-        _prepared: &(),
-        t: &ConcatTable<T>,
-        index: &[u32],
-        x: &[T],
-        w: &mut ConcatWork<T>,
-    ) {
+    fn forward<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut ConcatWork<T>) {
+        let Rows { params, table: t, index, x, .. } = *rows;
         let (rows, hidden) = (index.len(), index.len() * self.dense.output());
         w.scaled.ensure(x.len());
         w.inv.ensure(rows);
@@ -136,16 +135,8 @@ impl Decoder for ConcatDecoder {
         &mut work.outputs[..rows * self.outputs()]
     }
 
-    fn vjp<T: Real>(
-        &self,
-        params: &[T],
-        _prepared: &(),
-        t: &ConcatTable<T>,
-        index: &[u32],
-        x: &[T],
-        w: &mut ConcatWork<T>,
-        grad: DecoderGrad<'_, T>,
-    ) {
+    fn vjp<T: Real>(&self, rows: &Rows<'_, T, Self>, w: &mut ConcatWork<T>, grad: DecoderGrad<'_, T>) {
+        let Rows { params, table: t, index, x, .. } = *rows;
         let hidden = index.len() * self.dense.output();
         let d_outputs = &w.outputs[..index.len() * self.out.output()];
         let (slope, act) = (&mut w.slope[..hidden], &mut w.act[..hidden]);

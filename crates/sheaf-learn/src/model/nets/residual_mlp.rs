@@ -6,6 +6,7 @@
 //! | f₀, f | rows, hidden |
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
 use crate::model::net::Encoder;
@@ -43,6 +44,11 @@ impl ResidualMlp {
 
 impl Encoder for ResidualMlp {
     type Work<T: Real> = ResidualWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.input.set_precision(precision);
+        self.block.set_precision(precision);
+    }
 
     fn view_len(&self) -> usize {
         self.input.input()

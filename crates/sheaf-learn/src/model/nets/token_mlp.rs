@@ -7,6 +7,7 @@
 //! | f | rows, hidden |
 
 use sheaf_admm::Real;
+use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
 use crate::model::net::Encoder;
@@ -56,6 +57,10 @@ pub fn one_hot<T: Real>(tokens: &[f32], classes: usize, out: &mut [T]) {
 
 impl Encoder for TokenMlp {
     type Work<T: Real> = TokenWork<T>;
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.dense.set_precision(precision);
+    }
 
     fn view_len(&self) -> usize {
         self.dense.input() / self.classes

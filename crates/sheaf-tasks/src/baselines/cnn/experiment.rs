@@ -11,7 +11,7 @@ use crate::mnist::data::ImageSet;
 use crate::mnist::evaluate::{EvalOptions, EvalReport, evaluate_with};
 use crate::mnist::shifts::Shift;
 use crate::mnist::task::ImageData;
-use sheaf_learn::config::{DecayKind, StrictConfig, TrainSection, strict};
+use sheaf_learn::config::{DecayKind, PrecisionKind, StrictConfig, TrainSection, strict};
 use sheaf_learn::task::{Epochs, Loaded};
 
 /// The `[eval]` section: what is evaluated during training.
@@ -67,6 +67,21 @@ impl CnnExperiment {
             return Err(Error::new(ErrorKind::Malformed, "task", "\"mnist-cnn\"", &self.task));
         }
         self.model.check()?;
+        let best = &self.train.best_metric;
+        if !["", "accuracy"].contains(&best.as_str()) {
+            return Err(Error::new(ErrorKind::Malformed, "train.best_metric", "one of accuracy", best));
+        }
+        // The layout holds only names and sizes; a network beyond the limit is refused here.
+        CnnModel::new(self.model.clone())?.layout().check()?;
+        if self.train.precision != PrecisionKind::F32 {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "train.precision",
+                "\"f32\" for mnist-cnn",
+                "\"bf16\"",
+            )
+            .hint("the network is a baseline and its convolutions have no bf16 products"));
+        }
         self.train.options().map(drop)
     }
 }
@@ -141,7 +156,7 @@ impl Trainable for CnnTask {
 }
 
 /// The built-in weights: a file as `sheaf train` writes it, in half precision.
-pub const BUILTIN: &[u8] = include_bytes!("../../../../../weights/mnist-cnn.safetensors");
+pub const BUILTIN: &[u8] = include_bytes!("../../../weights/mnist-cnn.safetensors");
 
 /// A network with its parameters and their experiment.
 #[derive(Clone, Debug)]
