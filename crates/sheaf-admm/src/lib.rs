@@ -20,3 +20,8 @@ pub use sheaf_kernels::{Precision, Real};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So is that of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/solver.md")]
+struct SolverGuide;
