@@ -40,7 +40,24 @@ impl Program {
         first
     }
 
+    /// t ≥ |of·x − shift| with cost `weight`·t.
+    pub fn abs(&mut self, of: &[(usize, f64)], shift: f64, weight: f64) {
+        let t = self.variables([weight]);
+        for sign in [1.0, -1.0] {
+            let row = of.iter().map(|&(k, v)| (k, sign * v)).chain([(t, -1.0)]).collect();
+            self.at_most.push((row, sign * shift));
+        }
+    }
+
+    /// The answer of a program that has one.
     pub fn solve(self) -> Answer {
+        let (status, answer) = self.run();
+        assert!(matches!(status, SolverStatus::Solved | SolverStatus::AlmostSolved), "oracle: {status:?}");
+        answer
+    }
+
+    /// How the method ended, and its last point.
+    pub fn run(self) -> (SolverStatus, Answer) {
         let equalities = self.equal.len();
         let mut cones: Vec<SupportedConeT<f64>> =
             vec![ZeroConeT(equalities), NonnegativeConeT(self.at_most.len())];
@@ -65,17 +82,13 @@ impl Program {
             tol_gap_abs: 1e-10,
             tol_gap_rel: 1e-10,
             tol_feas: 1e-10,
+            max_iter: 400,
             ..DefaultSettings::default()
         };
         let mut solver = DefaultSolver::new(&p, &self.q, &a, &b, &cones, settings).expect("a valid program");
         solver.solve();
         let s = solver.solution;
-        assert!(
-            matches!(s.status, SolverStatus::Solved | SolverStatus::AlmostSolved),
-            "oracle: {:?}",
-            s.status
-        );
-        Answer { x: s.x, duals: s.z[..equalities].to_vec(), value: s.obj_val }
+        (s.status, Answer { x: s.x, duals: s.z[..equalities].to_vec(), value: s.obj_val })
     }
 }
 

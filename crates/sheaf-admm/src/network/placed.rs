@@ -40,7 +40,7 @@ impl Proximal<f64> for Placed {
     }
 
     fn scratch_len(&self) -> usize {
-        self.inner.scratch_len() + 3 * self.dim()
+        self.inner.scratch_len() + 4 * self.dim()
     }
 
     fn prepare(&self, rho: f64, scratch: &mut [f64]) -> Result<()> {
@@ -88,15 +88,16 @@ impl Proximal<f64> for Placed {
         let (own, spare) = self.split(scratch);
         let n = v.len();
         let (placed_v, rest) = spare.split_at_mut(n);
-        let (placed_x, d_v) = rest.split_at_mut(n);
+        let (placed_x, rest) = rest.split_at_mut(n);
+        let (d_v, scaled) = rest.split_at_mut(n);
         placed_v.iter_mut().zip(v).for_each(|(p, v)| *p = self.scale * v);
         placed_x.iter_mut().zip(x).for_each(|(p, x)| *p = self.scale * x);
         d_v.fill(0.0);
         let mut d_rho = 0.0;
         // x̂ = x/s and v = s v̂: the two factors cancel for v, and the parameters see d_x/s.
-        let scaled: Vec<f64> = d_x.iter().map(|g| g / self.scale).collect();
+        scaled.iter_mut().zip(d_x).for_each(|(s, g)| *s = g / self.scale);
         let mut inner = ProxGrad { v: d_v, rho: &mut d_rho, params: grad.params };
-        self.inner.vjp(self.rho(rho), placed_v, placed_x, &scaled, &mut inner, own)?;
+        self.inner.vjp(self.rho(rho), placed_v, placed_x, scaled, &mut inner, own)?;
         grad.v.iter_mut().zip(&*d_v).for_each(|(d, g)| *d += self.scale * g);
         *grad.rho += d_rho / (self.cost * self.scale * self.scale);
         Ok(())

@@ -35,7 +35,7 @@ pub enum Norm {
     LInf,
 }
 
-/// ‖x − c‖ ≤ r.
+/// ‖x − c‖ ≤ r. Parameters in gradients: r, c; `[1 + d]`.
 ///
 /// ```
 /// use sheaf_admm::x_update::{Ball, Norm, Proximal};

@@ -14,7 +14,9 @@ use super::proximal::{ProxGrad, Proximal};
 use crate::error::{check_finite, check_positive};
 use crate::{Real, Result};
 
-/// w Σ U(x − c).
+/// f(x) = w Σ U(x_j − c_j) with U(r) = r²/2 for |r| ≤ δ and δ(|r| − δ/2) beyond.
+///
+/// Parameters in gradients: w, δ, c; `[2 + d]`.
 ///
 /// ```
 /// use sheaf_admm::x_update::{Huber, Proximal};

@@ -22,7 +22,9 @@ use crate::error::{check_finite, check_len, check_positive};
 use crate::linalg::cholesky;
 use crate::{Error, ErrorKind, Real, Result};
 
-/// w Σ ln(1 + exp(−y aᵀx)) + l2/2 ‖x‖² over an agent's observations.
+/// f(x) = w Σ_k ln(1 + exp(−y_k a_kᵀx)) + l2/2 ‖x‖² over an agent's observations, solved by damped Newton steps.
+///
+/// Parameters in gradients: w, l2, y, a; `[2 + m + m·d]`.
 ///
 /// ```
 /// use sheaf_admm::x_update::{Logistic, Proximal};

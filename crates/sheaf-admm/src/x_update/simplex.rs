@@ -13,7 +13,7 @@ use super::proximal::{ProxGrad, Proximal};
 use crate::error::check_positive;
 use crate::{Error, ErrorKind, Real, Result};
 
-/// x ≥ 0 with Σ x = `total`.
+/// x ≥ 0 with Σ x = `total`. Parameters in gradients: `total`; `[1]`.
 ///
 /// ```
 /// use sheaf_admm::x_update::{Proximal, Simplex};

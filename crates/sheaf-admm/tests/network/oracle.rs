@@ -1,10 +1,10 @@
 //! A network as plain numbers: built with the library, and solved as one program by an interior-point method.
 
-use clarabel::algebra::CscMatrix;
-use clarabel::solver::{
-    DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus,
-    SupportedConeT, ZeroConeT,
-};
+#[path = "../../examples/common/mod.rs"]
+mod common;
+
+use clarabel::solver::SolverStatus;
+use common::Program;
 use sheaf_admm::Matrix;
 use sheaf_admm::network::{AgentId, Coupling, Edge, EdgeId, Network};
 use sheaf_admm::x_update::Quadratic;
@@ -86,32 +86,6 @@ impl Spec {
     }
 }
 
-/// A program in clarabel's form, row by row.
-#[derive(Default)]
-struct Program {
-    p: Vec<(usize, usize, f64)>,
-    q: Vec<f64>,
-    zero: Vec<(Vec<(usize, f64)>, f64)>,
-    nonneg: Vec<(Vec<(usize, f64)>, f64)>,
-    cones: Vec<Vec<(Vec<(usize, f64)>, f64)>>,
-}
-
-impl Program {
-    fn variables(&mut self, costs: impl IntoIterator<Item = f64>) -> usize {
-        let first = self.q.len();
-        self.q.extend(costs);
-        first
-    }
-
-    fn abs(&mut self, of: Vec<(usize, f64)>, shift: f64, weight: f64) {
-        let t = self.variables([weight]);
-        for sign in [1.0, -1.0] {
-            let row = of.iter().map(|&(k, v)| (k, sign * v)).chain([(t, -1.0)]).collect();
-            self.nonneg.push((row, sign * shift));
-        }
-    }
-}
-
 /// How the interior-point method ended.
 pub struct Oracle {
     pub status: SolverStatus,
@@ -134,20 +108,20 @@ impl Spec {
             let sparse =
                 |row: &Vec<f64>| row.iter().enumerate().map(|(j, &v)| (at + j, v)).collect::<Vec<_>>();
             let (eq, le) = (&a.equal, &a.at_most);
-            prog.zero.extend(eq.0.iter().zip(&eq.1).map(|(row, &b)| (sparse(row), b)));
-            prog.nonneg.extend(le.0.iter().zip(&le.1).map(|(row, &b)| (sparse(row), b)));
+            prog.equal.extend(eq.0.iter().zip(&eq.1).map(|(row, &b)| (sparse(row), b)));
+            prog.at_most.extend(le.0.iter().zip(&le.1).map(|(row, &b)| (sparse(row), b)));
             if let Some((lo, hi)) = &a.bounds {
                 for j in 0..lo.len() {
                     if hi[j].is_finite() {
-                        prog.nonneg.push((vec![(at + j, 1.0)], hi[j]));
+                        prog.at_most.push((vec![(at + j, 1.0)], hi[j]));
                     }
                     if lo[j].is_finite() {
-                        prog.nonneg.push((vec![(at + j, -1.0)], -lo[j]));
+                        prog.at_most.push((vec![(at + j, -1.0)], -lo[j]));
                     }
                 }
             }
             for (j, &w) in a.l1.iter().enumerate() {
-                prog.abs(vec![(at + j, 1.0)], 0.0, w);
+                prog.abs(&[(at + j, 1.0)], 0.0, w);
             }
         }
         for edge in &self.edges {
@@ -161,24 +135,24 @@ impl Spec {
             };
             let rows = edge.offset.len();
             match edge.coupling {
-                Coupling::Hard => prog.zero.extend((0..rows).map(|k| (row_of(k), edge.offset[k]))),
+                Coupling::Hard => prog.equal.extend((0..rows).map(|k| (row_of(k), edge.offset[k]))),
                 Coupling::Soft { weight } => {
                     for k in 0..rows {
                         let r = prog.variables([0.0]);
                         prog.p.push((r, r, weight));
-                        prog.zero.push((row_of(k).into_iter().chain([(r, -1.0)]).collect(), edge.offset[k]));
+                        prog.equal.push((row_of(k).into_iter().chain([(r, -1.0)]).collect(), edge.offset[k]));
                     }
                 }
                 Coupling::Huber { weight, delta } => {
                     for k in 0..rows {
                         let s = prog.variables([0.0]);
                         prog.p.push((s, s, weight));
-                        let of = row_of(k).into_iter().chain([(s, -1.0)]).collect();
-                        prog.abs(of, edge.offset[k], weight * delta);
+                        let of: Vec<_> = row_of(k).into_iter().chain([(s, -1.0)]).collect();
+                        prog.abs(&of, edge.offset[k], weight * delta);
                     }
                 }
                 Coupling::L1 { weight } => {
-                    (0..rows).for_each(|k| prog.abs(row_of(k), edge.offset[k], weight));
+                    (0..rows).for_each(|k| prog.abs(&row_of(k), edge.offset[k], weight));
                 }
                 Coupling::L2 { weight } => {
                     let t = prog.variables([weight]);
@@ -189,39 +163,7 @@ impl Spec {
                 _ => unreachable!("a coupling without an oracle"),
             }
         }
-        solve(prog, starts[starts.len() - 1])
+        let (status, answer) = prog.run();
+        Oracle { status, objective: answer.value, x: answer.x[..starts[starts.len() - 1]].to_vec() }
     }
-}
-
-fn solve(prog: Program, n: usize) -> Oracle {
-    let mut cones: Vec<SupportedConeT<f64>> =
-        vec![ZeroConeT(prog.zero.len()), NonnegativeConeT(prog.nonneg.len())];
-    cones.extend(prog.cones.iter().map(|c| SecondOrderConeT(c.len())));
-    let rows: Vec<_> =
-        prog.zero.into_iter().chain(prog.nonneg).chain(prog.cones.into_iter().flatten()).collect();
-    let (mut i, mut j, mut v, mut b) = (vec![], vec![], vec![], vec![]);
-    for (k, (row, right)) in rows.into_iter().enumerate() {
-        b.push(right);
-        for (col, value) in row {
-            (i.push(k), j.push(col), v.push(value));
-        }
-    }
-    let a = CscMatrix::new_from_triplets(b.len(), prog.q.len(), i, j, v);
-    let (mut i, mut j, mut v) = (vec![], vec![], vec![]);
-    prog.p.into_iter().for_each(|(r, c, x)| {
-        (i.push(r), j.push(c), v.push(x));
-    });
-    let p = CscMatrix::new_from_triplets(prog.q.len(), prog.q.len(), i, j, v);
-    let settings = DefaultSettings {
-        verbose: false,
-        tol_gap_abs: 1e-10,
-        tol_gap_rel: 1e-10,
-        tol_feas: 1e-10,
-        max_iter: 400,
-        ..DefaultSettings::default()
-    };
-    let mut solver = DefaultSolver::new(&p, &prog.q, &a, &b, &cones, settings).unwrap();
-    solver.solve();
-    let solution = solver.solution;
-    Oracle { status: solution.status, objective: solution.obj_val, x: solution.x[..n].to_vec() }
 }

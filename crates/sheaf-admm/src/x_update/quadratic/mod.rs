@@ -12,7 +12,7 @@
 //! | Q diagonal, no A, no G | closed form, coordinate by coordinate |
 //! | Q dense, nothing else | Cholesky factor of H = Q + l2 + β + ρ, once per penalty |
 //! | Q sparse, more than 32 coordinates | the same within the envelope of Q |
-//! | with rows | H once per penalty, then a [dual active-set method](dual) that starts from the last active set |
+//! | with rows | H once per penalty, then a dual active-set method (`dual.rs`) that starts from the last active set |
 //!
 //! Every row of A and G, every finite bound (where Q is not diagonal or there is an A or G) and every |x_j| is a *row*
 //! with a multiplier in an interval: all numbers for an equality, ν ≥ 0 for an inequality, |ν| ≤ l1_j for |x_j|.
@@ -39,6 +39,18 @@ use crate::matrix::Kind;
 use crate::{Error, ErrorKind, Result};
 
 /// The objective of one agent: a quadratic and what is added to it.
+///
+/// ```text
+/// f(x) = ½ xᵀQx + qᵀx + Σ l1_j |x_j| + l2/2 ‖x‖² + β/2 ‖x − h‖²
+/// subject to   A x = b,   G x ≤ g,   lo ≤ x ≤ hi
+/// ```
+///
+/// | given by | shapes |
+/// | --- | --- |
+/// | [`new`](Self::new) | Q `[d, d]`, q `[d]` |
+/// | [`l1`](Self::l1), [`l2`](Self::l2), [`tether`](Self::tether) | weights `[d]`; a number; β and h `[d]` |
+/// | [`bounds`](Self::bounds) | lo `[d]`, hi `[d]`, infinite where there is none |
+/// | [`equal`](Self::equal), [`at_most`](Self::at_most) | A `[m, d]`, b `[m]`; G `[k, d]`, g `[k]` |
 ///
 /// ```
 /// use sheaf_admm::x_update::{Proximal, Quadratic};
