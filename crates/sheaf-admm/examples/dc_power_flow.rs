@@ -124,7 +124,7 @@ fn solve(name: &str, text: &str, limit: (usize, f64)) -> Outcome {
             .at_most(Matrix::dense(most.len(), d, limits.concat()), most);
         let id = net.agent(f)?;
         // Angles cost nothing by themselves: a smaller penalty lets them move faster.
-        let penalty: Vec<f64> = (0..d).map(|j| if j < n { 0.2 } else { 1.0 }).collect();
+        let penalty: Vec<f64> = (0..d).map(|j| if j < n { 0.1 } else { 1.0 }).collect();
         net.set_penalty(id, &penalty)?;
         agents.push((id, d));
     }

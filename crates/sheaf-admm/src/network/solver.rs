@@ -116,13 +116,17 @@ impl Solver {
             self.report(status, &measure);
             let Misses { primal, dual, edges } = self.solution.misses;
             let ratio = [primal, dual, edges].into_iter().map(|(r, goal)| r / goal).fold(0.0, f64::max);
-            let spent = done >= self.settings.iterations || time_limit.is_some_and(|t| began.elapsed() >= t);
             if status != Status::Solved || ratio <= 1.0 {
                 break;
             }
             // Solved in scaled units only.
-            self.solution.status = self.unmet();
-            if spent || round + 1 == ROUNDS {
+            let late = time_limit.is_some_and(|t| began.elapsed() >= t);
+            self.solution.status = match () {
+                () if done >= self.settings.iterations => Status::IterationLimit,
+                () if late => Status::TimeLimit,
+                () => self.unmet(),
+            };
+            if round + 1 == ROUNDS || !matches!(self.solution.status, Status::Inexact(_)) {
                 break;
             }
             inner *= (0.5 / ratio).clamp(1e-3, 0.5);
