@@ -1,6 +1,6 @@
-//! A flock of vehicles that are not alike: drones know a velocity in the plane, boats a speed and a drift in their own
-//! frame, trains only a speed along their track. They agree on what they share, the velocity in the plane, through maps
-//! of different sizes; each pays for leaving its own favourite motion. At every step they solve again from where they were.
+//! A flock of vehicles that are not alike: drones know a velocity in the plane, boats one in a frame of their own, carts
+//! three numbers that make a velocity. They agree on what they share, the velocity in the plane, through maps of
+//! different sizes; each pays for leaving its own favourite motion. At every step they solve again from where they were.
 //!
 //!     minimise Σ_i m_i/2 ‖x_i − favourite_i‖²    with F_a x_a = F_b x_b for neighbours
 //!
@@ -67,12 +67,12 @@ pub fn main() -> Outcome {
         }
     }
     println!("{STEPS} steps, {} iterations each; the closed form agrees to {worst:.0e}", iterations / STEPS);
-    let mut picture = Picture::new([-0.5, -0.5], [8.5, 8.5]);
+    let mut picture = Picture::new([-0.3, -0.3], [5.7, 5.7]);
     for (i, path) in paths.iter().enumerate() {
         picture.line(path, COLOURS[i % 3], 2.0);
         picture.dot(path[path.len() - 1], COLOURS[i % 3], 5.0);
     }
-    picture.text([-0.3, 8.2], "blue drones, red boats, green carts: one velocity, each its own numbers");
+    picture.text([-0.2, 5.5], "blue drones, red boats, green carts: one velocity, each its own numbers");
     picture.save()?;
     Ok(())
 }
