@@ -20,7 +20,9 @@
 
 mod dual;
 mod duals;
+mod envelope;
 mod far;
+mod ordering;
 mod proximal;
 mod scaled;
 mod vjp;
@@ -29,12 +31,13 @@ mod work;
 pub use duals::Duals;
 pub use vjp::QuadraticGrad;
 
+use envelope::Envelope;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Matrix;
 use crate::error::{check_finite, check_len};
-use crate::linalg::envelope::Envelope;
 use crate::matrix::Kind;
 use crate::{Error, ErrorKind, Result};
 
@@ -255,5 +258,5 @@ fn envelope(quad: &Matrix) -> Option<Arc<Envelope>> {
         neighbours[row].push(col);
         neighbours[col].push(row);
     }
-    Some(Arc::new(Envelope::new(&vec![1; n], &neighbours)))
+    Some(Arc::new(Envelope::new(&neighbours)))
 }

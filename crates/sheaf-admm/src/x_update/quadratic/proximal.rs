@@ -71,7 +71,7 @@ impl Proximal<f64> for Quadratic {
             }
             return Ok(());
         }
-        self.solve_h(work.factor, work.right, work.tmp, work.x);
+        self.solve_h(work.factor, work.right, work.tmp);
         if work.nu.is_empty() {
             x.copy_from_slice(work.right);
             return Ok(());
@@ -157,9 +157,9 @@ impl Quadratic {
         }
         if let Some(envelope) = &self.envelope {
             let mut matrix = vec![0.0; envelope.len()];
-            self.quad.each(|i, j, v| envelope.add(&mut matrix, envelope.row(i, 0), envelope.row(j, 0), v));
+            self.quad.each(|i, j, v| envelope.add(&mut matrix, i, j, v));
             let mut mirror = vec![0.0; envelope.len()];
-            self.quad.each(|i, j, v| envelope.add(&mut mirror, envelope.row(j, 0), envelope.row(i, 0), v));
+            self.quad.each(|i, j, v| envelope.add(&mut mirror, j, i, v));
             let largest = matrix.iter().fold(0.0f64, |m, v| m.max(v.abs()));
             if matrix.iter().zip(&mirror).any(|(a, b)| (a - b).abs() > 64.0 * f64::EPSILON * largest) {
                 return fail(
@@ -169,8 +169,8 @@ impl Quadratic {
                 );
             }
             let lift = 64.0 * f64::EPSILON * largest * d as f64;
-            (0..d).for_each(|i| envelope.add(&mut matrix, envelope.row(i, 0), envelope.row(i, 0), lift));
-            return match envelope.factor(&mut matrix, None) {
+            (0..d).for_each(|i| envelope.add(&mut matrix, i, i, lift));
+            return match envelope.factor(&mut matrix) {
                 Err(bad) if largest > 0.0 => fail(bad.got().into(), "a positive semidefinite matrix", build),
                 _ => Ok(()),
             };

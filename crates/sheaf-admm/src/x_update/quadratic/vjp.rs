@@ -122,7 +122,7 @@ impl Quadratic {
         if !work.nu.is_empty() {
             // The active set in the scratch may be that of a later iteration: solve this one again.
             self.pull(rho, v, work.right);
-            self.solve_h(work.factor, work.right, work.tmp, work.x);
+            self.solve_h(work.factor, work.right, work.tmp);
             self.solve_rows(&mut work)?;
         }
         work.right.copy_from_slice(d_x);
@@ -132,7 +132,7 @@ impl Quadratic {
                 work.right[j] = if free { d_x[j] * work.factor[j] } else { 0.0 };
             }
         } else {
-            self.solve_h(work.factor, work.right, work.tmp, work.x);
+            self.solve_h(work.factor, work.right, work.tmp);
             work.adjoint();
         }
         let lambda = &*work.right;

@@ -135,7 +135,7 @@ impl Quadratic {
         let (d, k) = (self.q.len(), work.nu.len());
         for (row, lifted) in work.rows.chunks_exact(d.max(1)).zip(work.lifted.chunks_exact_mut(d.max(1))) {
             lifted.copy_from_slice(row);
-            self.solve_h(work.factor, lifted, work.tmp, work.right);
+            self.solve_h(work.factor, lifted, work.tmp);
         }
         for i in 0..k {
             for j in 0..=i {
@@ -174,9 +174,9 @@ impl Quadratic {
         out.fill(0.0);
         match &self.envelope {
             Some(envelope) => {
-                self.quad.each(|i, j, v| envelope.add(out, envelope.row(i, 0), envelope.row(j, 0), v));
-                (0..d).for_each(|i| envelope.add(out, envelope.row(i, 0), envelope.row(i, 0), lift));
-                envelope.factor(out, None).map(|_| ())
+                self.quad.each(|i, j, v| envelope.add(out, i, j, v));
+                (0..d).for_each(|i| envelope.add(out, i, i, lift));
+                envelope.factor(out)
             }
             None => {
                 self.quad.each(|i, j, v| out[i * d + j] += v);
@@ -186,13 +186,10 @@ impl Quadratic {
         }
     }
 
-    /// b ← H⁻¹ b; `tmp` and `other` are scratch.
-    pub(super) fn solve_h(&self, factor: &[f64], b: &mut [f64], tmp: &mut [f64], other: &mut [f64]) {
+    /// b ← H⁻¹ b; `tmp` is scratch.
+    pub(super) fn solve_h(&self, factor: &[f64], b: &mut [f64], tmp: &mut [f64]) {
         match &self.envelope {
-            Some(envelope) => {
-                envelope.solve(factor, b, other, tmp);
-                b.copy_from_slice(other);
-            }
+            Some(envelope) => envelope.solve(factor, b, tmp),
             None if self.is_diagonal() => b.iter_mut().zip(factor).for_each(|(b, h)| *b *= h),
             None => cholesky::solve(factor, b.len(), b),
         }
