@@ -288,17 +288,13 @@ fn check_size(place: &str, n: usize) -> Result<()> {
     Err(Error::new(ErrorKind::OutOfRange, place, format_args!("at most {MAX_SIZE}"), n))
 }
 
-/// That the dense form of a matrix is not larger than a file should ask for.
+/// That the dense form of a matrix is not much larger than what stands in the file.
 fn check_entries(matrix: &Matrix) -> Result<()> {
     matrix.check("matrix")?;
     let entries = matrix.rows().saturating_mul(matrix.cols());
-    if entries <= 64 * MAX_SIZE {
+    let most = (4 * MAX_SIZE).max(2 * matrix.stored());
+    if entries <= most {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::OutOfRange,
-        "matrix",
-        format_args!("at most {} entries", 64 * MAX_SIZE),
-        entries,
-    ))
+    Err(Error::new(ErrorKind::OutOfRange, "matrix", format_args!("at most {most} entries"), entries))
 }

@@ -7,6 +7,9 @@ use crate::matrix::Kind;
 use crate::x_update::proximal::{ProxGrad, Proximal};
 use crate::{Error, ErrorKind, Result};
 
+/// The largest factor of a sparse Q, 1 GB.
+const MAX_ENVELOPE: usize = 1 << 27;
+
 impl Proximal<f64> for Quadratic {
     fn dim(&self) -> usize {
         self.q.len()
@@ -156,6 +159,12 @@ impl Quadratic {
             };
         }
         if let Some(envelope) = &self.envelope {
+            if envelope.len() > MAX_ENVELOPE {
+                let got = format!("{} numbers", envelope.len());
+                let expected = format!("a sparse matrix whose factor has at most {MAX_ENVELOPE}");
+                return Err(Error::new(ErrorKind::Unsupported, "Q", expected, got)
+                    .hint("split the agent: let parts that are loosely coupled be agents, and agree"));
+            }
             let mut matrix = vec![0.0; envelope.len()];
             self.quad.each(|i, j, v| envelope.add(&mut matrix, i, j, v));
             let mut mirror = vec![0.0; envelope.len()];
