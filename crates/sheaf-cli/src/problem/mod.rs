@@ -140,7 +140,7 @@ offset = [0.5]
             fails(&name, Format::Toml)
         );
         let json = "{\"agents\": [\n  {\"q\": [1, 2]},\n  {\"q\": [1], \"lower\": [0]}\n],\n\"edges\": [\n  {\"a\": 0, \"F_a\": [[1, 0]], \"b\": 7, \"F_b\": [[1]]}]}";
-        assert!(fails(json, Format::Json).starts_with("p:6:37: edge 0: b"), "{}", fails(json, Format::Json));
+        assert!(fails(json, Format::Json).starts_with("p:6:34: edge 0: b"), "{}", fails(json, Format::Json));
         assert!(fails("{\"agents\": 3}", Format::Json).starts_with("p:1:12"));
     }
 
