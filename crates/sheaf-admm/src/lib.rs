@@ -6,14 +6,22 @@ pub mod error;
 #[doc(hidden)]
 pub mod instances;
 mod linalg;
+mod matrix;
+pub mod network;
 pub mod sheaf;
 pub mod x_update;
 pub mod z_update;
 
 pub use error::{Error, ErrorKind, Result};
+pub use matrix::Matrix;
 pub use sheaf_kernels::{Precision, Real};
 
 /// The README's example is compiled and run with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So is that of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/solver.md")]
+struct SolverGuide;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod numbers;
+mod run_args;
 
 use std::path::PathBuf;
 
@@ -15,11 +16,14 @@ use sheaf_admm::Result;
 use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
-use crate::commands::{Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, trace};
+use crate::commands::{
+    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+};
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;
 pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub use run_args::RunArgs;
 
 const START: &str = "\
 Start here:
@@ -56,6 +60,9 @@ pub enum Command {
         #[command(subcommand)]
         task: TaskCommand<false>,
     },
+    /// Solve a problem of your own from a file
+    #[command(after_help = run_args::EXAMPLES)]
+    Run(RunArgs),
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -323,6 +330,7 @@ impl Cli {
         Ok(Some(match self.command {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
+            Some(Command::Run(args)) => run(args)?,
             Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,

@@ -122,6 +122,11 @@ impl Npz {
     }
 }
 
+/// The array of the bytes of a single `.npy` file; `place` names it in errors.
+pub fn npy(bytes: &[u8], place: &str) -> Result<Array> {
+    decode(&mut &bytes[..], bytes.len() as u64, place)
+}
+
 /// The array of an entry of `size` bytes.
 fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     let malformed =

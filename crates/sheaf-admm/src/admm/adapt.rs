@@ -40,10 +40,10 @@ impl<T: Real> Default for Balancing<T> {
 }
 
 impl<T: Real> Balancing<T> {
-    /// For problems of any units: relative residuals, a decision every 10 iterations, a change by the root of their
-    /// ratio where it is above 25.
+    /// For problems of any units: residuals relative to their goals, a decision every 25 iterations, a change by the root of their
+    /// ratio where it is above 2.
     pub fn relative() -> Self {
-        Self { ratio: T::from_f64(25.0), every: 10, relative: true, ..Self::default() }
+        Self { ratio: T::from_f64(2.0), every: 25, relative: true, ..Self::default() }
     }
 
     /// Checks all parameters.
@@ -71,8 +71,14 @@ impl<T: Real> Balancing<T> {
             return before;
         }
         let (primal, dual) = if self.relative {
-            let of = |value: T, size: T| if value == T::ZERO { value } else { value / size.max(value) };
-            (of(residuals.primal, residuals.primal_size), of(residuals.dual, residuals.dual_size))
+            // The goals have an absolute part: multipliers that vanish do not ask for a vanishing penalty.
+            let of = |value: T, goal: T, size: T| match () {
+                () if value == T::ZERO => value,
+                () if goal > T::ZERO => value / goal,
+                () => value / size.max(value),
+            };
+            let r = residuals;
+            (of(r.primal, r.primal_goal, r.primal_size), of(r.dual, r.dual_goal, r.dual_size))
         } else {
             (residuals.primal, residuals.dual)
         };

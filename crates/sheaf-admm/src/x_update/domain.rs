@@ -10,7 +10,7 @@
 use super::agents::Agents;
 use super::coefficient::Coefficient;
 use super::curvature::{Curvature, dot};
-use super::{Diagonal, Equality, Objective, Qp};
+use super::{Diagonal, Equality, Objective, Qp, own};
 use crate::linalg::cholesky;
 use crate::{Real, Result};
 
@@ -40,7 +40,7 @@ impl<T: Real> Extent<T> {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Finite { value, size }, Self::Finite { value: v, size: s }) => {
                 Self::Finite { value: value + v, size: size + s }
@@ -82,6 +82,7 @@ impl<T: Real> Objective<'_, T> {
                 .enumerate()
                 .map(|(i, f)| f.lowest_at(agents.only(i), &d[agents.range(i)], threshold, scratch))
                 .fold(Extent::ZERO, Extent::and),
+            Self::Own(f) => own::extent(f, agents, d, threshold, |f, d| f.lowest(d, threshold)),
             _ => Extent::Unknown,
         }
     }
@@ -133,8 +134,7 @@ impl<T: Real> Objective<'_, T> {
                 .enumerate()
                 .map(|(i, f)| f.recession_at(agents.only(i), &d[agents.range(i)], threshold))
                 .fold(Extent::ZERO, Extent::and),
-            #[allow(unreachable_patterns)]
-            _ => Extent::Unknown,
+            Self::Own(f) => own::extent(f, agents, d, threshold, |f, d| f.recession(d, threshold)),
         }
     }
 }

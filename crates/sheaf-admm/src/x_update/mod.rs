@@ -18,10 +18,12 @@
 //! | [`Dense`] | ½ xᵀQx + q·x | Cholesky, once per solve |
 //! | [`Equality`] | ½ xᵀQx + q·x, Ax = b | Schur complement, once per solve |
 //! | [`Qp`] | ½ xᵀQx + q·x, Ax = b, Gx ≤ h, box | interior point, every iteration |
+//! | `Own` | one [`Proximal`] map per agent: one's own, or [`Logistic`], [`Huber`], [`Ball`], [`Simplex`], [`SecondOrderCone`], [`Quadratic`] | each its own |
 //! | `Mixed` | one family per agent | each its own |
 
 mod active_set;
 mod agents;
+mod ball;
 mod coefficient;
 mod curvature;
 mod dense;
@@ -29,19 +31,36 @@ mod diagonal;
 mod domain;
 mod equality;
 mod fused;
+mod huber;
+mod logistic;
+mod own;
 mod penalty;
+mod proximal;
 mod qp;
+mod quadratic;
+mod second_order;
+mod simplex;
 mod tether;
 
+pub use ball::{Ball, Norm};
 pub use coefficient::Coefficient;
 pub use curvature::Curvature;
 pub use dense::{Dense, DenseGrad};
 pub use diagonal::{Diagonal, DiagonalGrad};
 pub(crate) use domain::Extent;
 pub use equality::{Equality, EqualityGrad};
+pub use huber::Huber;
+pub(crate) use huber::{huber, shrink};
+pub use logistic::Logistic;
 pub use penalty::Penalty;
+pub use proximal::{ProxGrad, Proximal};
 pub use qp::{Qp, QpGrad};
+pub use quadratic::{Duals, Quadratic, QuadraticGrad};
+pub use second_order::SecondOrderCone;
+pub use simplex::Simplex;
 pub use tether::{Tether, TetherGrad};
+
+use std::sync::Arc;
 
 use agents::Agents;
 
@@ -79,6 +98,8 @@ pub enum Objective<'a, T> {
     Equality(Equality<'a, T>),
     /// A quadratic with equalities, inequalities and a box.
     Qp(Qp<'a, T>),
+    /// One proximal map per agent.
+    Own(&'a [Arc<dyn Proximal<T>>]),
     /// One objective per agent, each sized for that agent alone.
     Mixed(Vec<Objective<'a, T>>),
 }
@@ -98,6 +119,8 @@ pub enum ObjectiveGrad<'a, T> {
     Equality(EqualityGrad<'a, T>),
     /// Gradients of a [`Qp`].
     Qp(QpGrad<'a, T>),
+    /// Gradients of the parameters of proximal maps, agent after agent.
+    Own(&'a mut [T]), // [Σ param_len]
     /// One per agent.
     Mixed(Vec<ObjectiveGrad<'a, T>>),
 }
@@ -120,6 +143,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Dense(f) => f.check_sizes(agents),
             Self::Equality(f) => f.check_sizes(agents),
             Self::Qp(f) => f.check_sizes(agents),
+            Self::Own(maps) => own::check_sizes(maps, agents),
             Self::Mixed(each) => {
                 check_len("mixed objective, one per agent", agents.count(), each.len())?;
                 each.iter().enumerate().try_for_each(|(i, f)| f.check_sizes(agents.only(i)))
@@ -134,6 +158,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Dense(f) => f.validate(agents),
             Self::Equality(f) => f.validate(agents),
             Self::Qp(f) => f.validate(agents),
+            Self::Own(maps) => own::validate(maps, agents),
             Self::Mixed(each) => each.iter().enumerate().try_for_each(|(i, f)| f.validate_at(agents.only(i))),
         }
     }
@@ -153,6 +178,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Tether(_) | Self::Qp(_) => 0,
             Self::Dense(f) => f.scratch_len(agents),
             Self::Equality(f) => f.scratch_len(agents),
+            Self::Own(maps) => own::scratch_len(maps),
             Self::Mixed(each) => {
                 let owned = each.iter().zip(0..agents.count());
                 owned.fold(0, |sum: usize, (f, i)| sum.saturating_add(f.own_scratch_len(agents.only(i))))
@@ -173,6 +199,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Tether(_) | Self::Qp(_) => Ok(()),
             Self::Dense(f) => f.prepare(agents, rho, scratch),
             Self::Equality(f) => f.prepare(agents, rho, scratch),
+            Self::Own(maps) => own::prepare(maps, agents, rho, scratch),
             Self::Mixed(each) => per_agent(each, agents, scratch, |f, agents, i, own| {
                 f.prepare_at(agents.only(i), &rho.one(i), own)
             }),
@@ -208,6 +235,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Dense(f) => f.prox(agents, rho, v, x, scratch),
             Self::Equality(f) => f.prox(agents, rho, v, x, scratch),
             Self::Qp(f) => return f.prox(agents, rho, v, x),
+            Self::Own(maps) => return own::prox(maps, agents, rho, v, x, scratch),
             Self::Mixed(each) => {
                 return per_agent(each, agents, scratch, |f, agents, i, own| {
                     let at = agents.range(i);
@@ -284,34 +312,14 @@ impl<T: Real> Objective<'_, T> {
                     f.vjp_at(agents.only(i), &one, v, x, d_x, d_v, &mut d_rho[slot..=slot], grad, own)
                 })
             }
+            (Self::Own(f), G::None) => own::vjp(f, agents, rho, v, x, d_x, d_v, d_rho, &mut [], scratch),
+            (Self::Own(f), G::Own(g)) => own::vjp(f, agents, rho, v, x, d_x, d_v, d_rho, g, scratch),
             (f, grad) => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("gradient of the objective (agents from {})", agents.name(0)),
                 format_args!("the gradient of a {} objective, or none", f.name()),
                 grad.name(),
             )),
-        }
-    }
-
-    /// f(x), summed over agents. Constraints are not counted: it is the value of a feasible point.
-    pub fn value(&self, offsets: &[usize], x: &[T]) -> Result<T> {
-        let agents = Agents::new(offsets)?;
-        self.check_sizes(agents)?;
-        check_len("x-update: x", agents.width(), x.len())?;
-        Ok(self.value_at(agents, x))
-    }
-
-    fn value_at(&self, agents: Agents<'_>, x: &[T]) -> T {
-        match self {
-            Self::Diagonal(f) => f.value(agents, x),
-            Self::Tether(f) => f.value(x),
-            Self::Dense(f) => f.value(agents, x),
-            Self::Equality(f) => f.value(agents, x),
-            Self::Qp(f) => f.value(agents, x),
-            Self::Mixed(each) => {
-                let value = |(i, f): (usize, &Self)| f.value_at(agents.only(i), &x[agents.range(i)]);
-                each.iter().enumerate().map(value).sum()
-            }
         }
     }
 
@@ -336,6 +344,7 @@ impl<T: Real> Objective<'_, T> {
             Self::Dense(_) => "dense",
             Self::Equality(_) => "equality",
             Self::Qp(_) => "qp",
+            Self::Own(_) => "proximal map",
             Self::Mixed(_) => "mixed",
         }
     }
@@ -350,6 +359,7 @@ impl<T> ObjectiveGrad<'_, T> {
             Self::Dense(_) => "dense",
             Self::Equality(_) => "equality",
             Self::Qp(_) => "qp",
+            Self::Own(_) => "proximal map",
             Self::Mixed(_) => "mixed",
         }
     }

@@ -5,7 +5,12 @@ mod diagonal;
 mod equality;
 mod errors;
 mod mixed;
+mod own;
 mod qp;
+mod quadratic;
 mod random;
 mod support;
 mod tether;
+
+#[global_allocator]
+static ALLOCATOR: sheaf_testkit::CountingAllocator = sheaf_testkit::CountingAllocator;

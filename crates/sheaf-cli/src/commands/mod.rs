@@ -8,6 +8,7 @@ mod eval;
 mod export;
 mod import;
 mod inspect;
+mod run;
 mod trace;
 mod train;
 
@@ -19,6 +20,7 @@ pub use eval::eval;
 pub use export::Export;
 pub use import::import;
 pub use inspect::inspect;
+pub use run::run;
 pub use trace::trace;
 pub use train::Train;
 

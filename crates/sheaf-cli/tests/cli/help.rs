@@ -18,6 +18,7 @@ fn every_command_has_help_with_an_example() {
         "solve maze",
         "solve sudoku",
         "solve mnist",
+        "run",
         "data",
         "data maze",
         "data sudoku",

@@ -8,6 +8,7 @@ mod interrupt;
 mod journey;
 mod kills;
 mod mnist;
+mod run;
 mod runs;
 mod solve;
 mod solve_sudoku;

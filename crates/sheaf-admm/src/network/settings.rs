@@ -1,0 +1,61 @@
+//! How long and how accurately to solve.
+
+use std::time::Duration;
+
+use crate::error::check_positive;
+use crate::{Error, ErrorKind, Result};
+
+/// How a [`Solver`](super::Solver) works. The defaults suit most problems; change `tol` first.
+///
+/// ```
+/// use std::time::Duration;
+/// use sheaf_admm::network::Settings;
+///
+/// let settings = Settings { tol: 1e-8, time_limit: Some(Duration::from_secs(2)), ..Settings::default() };
+/// assert!(settings.validate().is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Absolute and relative tolerance of every residual, in the units of the problem as it was given.
+    pub tol: f64,
+    /// The most iterations of a solve.
+    pub iterations: usize,
+    /// The most time of a solve; looked at between iterations.
+    pub time_limit: Option<Duration>,
+    /// The first penalty ρ, in scaled units; 1 if `None`. It is adapted while the solve runs.
+    pub rho: Option<f64>,
+    /// Whether ρ is adapted.
+    pub adapt: bool,
+    /// Over-relaxation α, above 0 and below 2.
+    pub relax: f64,
+    /// Whether the problem is scaled before it is solved.
+    pub scale: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tol: 1e-6,
+            iterations: 10_000,
+            time_limit: None,
+            rho: None,
+            adapt: true,
+            relax: 1.6,
+            scale: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks that tolerance, penalty and relaxation have a meaning.
+    pub fn validate(&self) -> Result<()> {
+        check_positive("tol", self.tol)?;
+        check_positive("rho", self.rho.unwrap_or(1.0))?;
+        check_positive("relax", self.relax)?;
+        if self.relax >= 2.0 {
+            return Err(Error::new(ErrorKind::Unsupported, "relax", "a number below 2", self.relax)
+                .hint("1 is plain ADMM, 1.6 often converges faster"));
+        }
+        Ok(())
+    }
+}

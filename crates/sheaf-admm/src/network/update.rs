@@ -1,0 +1,157 @@
+//! Changes between solves that need no new factorisation: q, bounds, right sides, offsets; and the state to start from.
+
+use std::sync::Arc;
+
+use super::compile::Place;
+use super::solver::Solver;
+use super::{AgentId, EdgeId};
+use crate::error::{check_finite, check_len};
+use crate::x_update::{Duals, Proximal, Quadratic};
+use crate::{Error, ErrorKind, Result};
+
+/// What a solve ends with and another can start from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub(super) z: Vec<f64>,
+    pub(super) u: Vec<f64>,
+    pub(super) rho: f64,
+}
+
+impl Solver {
+    /// Replaces q of a quadratic agent.
+    pub fn update_q(&mut self, agent: AgentId, q: &[f64]) -> Result<()> {
+        self.quadratic(agent)?.set_q(q)?;
+        let (f, scaled, d, c) = self.pair(agent)?;
+        scaled.set_scaled_q(f, d, c);
+        Ok(())
+    }
+
+    /// Replaces the right side b of A x = b of a quadratic agent.
+    pub fn update_equal(&mut self, agent: AgentId, b: &[f64]) -> Result<()> {
+        self.quadratic(agent)?.set_equal(b)?;
+        self.pair(agent)?.1.set_equal(b)
+    }
+
+    /// Replaces the limits of G x ≤ g of a quadratic agent.
+    pub fn update_at_most(&mut self, agent: AgentId, limit: &[f64]) -> Result<()> {
+        self.quadratic(agent)?.set_at_most(limit)?;
+        self.pair(agent)?.1.set_at_most(limit)
+    }
+
+    /// Replaces the bounds of a quadratic agent. They stay finite where they were finite, and infinite elsewhere.
+    pub fn update_bounds(&mut self, agent: AgentId, lo: &[f64], hi: &[f64]) -> Result<()> {
+        self.quadratic(agent)?.set_bounds(lo, hi)?;
+        let (f, scaled, d, _) = self.pair(agent)?;
+        scaled.set_scaled_bounds(f, d);
+        Ok(())
+    }
+
+    /// Replaces the offset of an edge.
+    pub fn update_offset(&mut self, edge: EdgeId, offset: &[f64]) -> Result<()> {
+        let Some(own) = self.net.edges.get_mut(edge.0) else {
+            let expected = format!("an edge below {}", self.net.edges.len());
+            return Err(Error::new(ErrorKind::OutOfRange, "edge", expected, edge.0));
+        };
+        check_len("offset", own.offset.len(), offset.len())?;
+        check_finite("offset", offset)?;
+        own.offset.copy_from_slice(offset);
+        self.place_offset(edge.0)
+    }
+
+    /// The multipliers of a quadratic agent's own constraints at the last solution, in the units it was given in. Solves
+    /// the agent's problem once more.
+    pub fn duals(&self, agent: AgentId) -> Result<Duals> {
+        self.net.objective(agent)?;
+        let scaled = self.compiled.maps[agent.0].as_quadratic().ok_or_else(|| no_quadratic(agent))?;
+        let (d, c) = (&self.compiled.scaling.states[agent.0], self.compiled.scaling.cost);
+        let at =
+            self.compiled.sheaf.state_offsets()[agent.0]..self.compiled.sheaf.state_offsets()[agent.0 + 1];
+        let v: Vec<f64> = self.z[at.clone()].iter().zip(&self.u[at]).map(|(z, u)| z - u).collect();
+        let mut duals = scaled.duals(self.rho, &v)?;
+        duals.equal.iter_mut().chain(&mut duals.at_most).for_each(|nu| *nu /= c);
+        duals.lower.iter_mut().zip(d).for_each(|(nu, d)| *nu /= c * d);
+        duals.upper.iter_mut().zip(d).for_each(|(nu, d)| *nu /= c * d);
+        Ok(duals)
+    }
+
+    /// The state of the last solve, for another solver of a network of the same shape.
+    pub fn state(&self) -> State {
+        let c = self.compiled.scaling.cost;
+        let z = self.z.iter().zip(&self.unit).map(|(z, unit)| unit * z).collect();
+        let u = self.u.iter().zip(&self.unit).map(|(u, unit)| self.rho * u / (unit * c)).collect();
+        State { z, u, rho: self.rho }
+    }
+
+    /// Starts the next solve from this state: agreement, multipliers and penalty.
+    pub fn start_from(&mut self, state: &State) -> Result<()> {
+        check_len("state: z", self.z.len(), state.z.len())?;
+        check_len("state: u", self.u.len(), state.u.len())?;
+        self.rho = state.rho;
+        for k in 0..self.z.len() {
+            self.z[k] = state.z[k] / self.unit[k];
+            self.u[k] = state.u[k] * self.unit[k] * self.compiled.scaling.cost / state.rho;
+        }
+        Ok(())
+    }
+
+    /// Starts the next solve from these x, one agent after another, with no multipliers.
+    pub fn start_at(&mut self, x: &[f64]) -> Result<()> {
+        check_len("start", self.solution.x.len(), x.len())?;
+        check_finite("start", x)?;
+        self.u.fill(0.0);
+        self.z[..x.len()].iter_mut().zip(x).zip(&self.unit).for_each(|((z, x), unit)| *z = x / unit);
+        Ok(())
+    }
+
+    /// Gives a clone objectives of its own, so that both can be updated.
+    pub(super) fn detach(&mut self) {
+        self.net = self.net.detached();
+        for map in &mut self.compiled.maps {
+            if let Some(own) = map.detached() {
+                *map = own;
+            }
+        }
+    }
+
+    /// The quadratic of an agent, as given.
+    fn quadratic(&mut self, agent: AgentId) -> Result<&mut Quadratic> {
+        self.net.objective(agent)?;
+        own(&mut self.net.agents[agent.0].map, agent)
+    }
+
+    /// The quadratic as given, the scaled one, and its factors.
+    fn pair(&mut self, agent: AgentId) -> Result<(&Quadratic, &mut Quadratic, &[f64], f64)> {
+        let Self { net, compiled, .. } = self;
+        let scaled = own(&mut compiled.maps[agent.0], agent)?;
+        let given = net.agents[agent.0].map.as_quadratic().ok_or_else(|| no_quadratic(agent))?;
+        Ok((given, scaled, &compiled.scaling.states[agent.0], compiled.scaling.cost))
+    }
+
+    /// Writes an edge's offset into the scaled problem.
+    fn place_offset(&mut self, edge: usize) -> Result<()> {
+        let Self { net, compiled, .. } = self;
+        let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
+        match compiled.places[edge] {
+            Place::Native(native) => {
+                let at = compiled.edge_starts[native]..compiled.edge_starts[native + 1];
+                compiled.offsets[at].iter_mut().zip(given).for_each(|(own, b)| *own = e * b);
+                Ok(())
+            }
+            Place::Term { agent, .. } => {
+                let term = Arc::get_mut(&mut compiled.maps[agent]).and_then(|map| map.offset_mut());
+                let Some(own) = term else { return Ok(()) };
+                own.iter_mut().zip(given).for_each(|(own, b)| *own = e * b);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn own(map: &mut Arc<dyn Proximal<f64>>, agent: AgentId) -> Result<&mut Quadratic> {
+    Arc::get_mut(map).and_then(|map| map.as_quadratic_mut()).ok_or_else(|| no_quadratic(agent))
+}
+
+fn no_quadratic(agent: AgentId) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("agent {}", agent.0), "a quadratic", "another map")
+        .hint("only quadratics can be updated; make a new solver for other changes")
+}

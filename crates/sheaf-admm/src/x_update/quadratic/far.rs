@@ -1,0 +1,76 @@
+//! A [`Quadratic`] far away: what certificates ask of it.
+
+use super::Quadratic;
+use crate::Matrix;
+use crate::matrix::Kind;
+
+impl Quadratic {
+    /// inf d·x over the bounds; `None` with equalities or inequalities, unless d is 0.
+    pub(super) fn lowest_in_box(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        let rows = !self.equal.1.is_empty() || !self.at_most.1.is_empty();
+        if rows {
+            return d.iter().all(|d| d.abs() <= zero).then_some((0.0, 0.0));
+        }
+        let (mut value, mut size) = (0.0, 0.0);
+        for (j, &d) in d.iter().enumerate() {
+            let bound = if d > 0.0 { self.lo(j) } else { self.hi(j) };
+            if bound.is_finite() {
+                (value, size) = (value + d * bound, size + (d * bound).abs());
+            } else if d.abs() > zero {
+                return Some((f64::NEG_INFINITY, 0.0));
+            }
+        }
+        Some((value, size))
+    }
+
+    /// qᵀd + Σ l1|d| if f neither curves up nor ends along d, else ∞. Curvature counts unless it is rounding: a
+    /// direction along which it is merely small is not one of recession.
+    pub(super) fn far(&self, d: &[f64], zero: f64) -> (f64, f64) {
+        const ENDS: (f64, f64) = (f64::INFINITY, 0.0);
+        let largest = d.iter().fold(0.0f64, |m, d| m.max(d.abs()));
+        if self.lift() > 0.0 && largest > zero {
+            return ENDS;
+        }
+        let rounding = 1024.0 * d.len() as f64 * f64::EPSILON * largest;
+        let level = |along: f64, size: f64| along.abs() <= rounding * size;
+        let inside = |along: f64, size: f64| along <= zero * size;
+        let on_plane = |along: f64, size: f64| along.abs() <= zero * size;
+        if !every_row(&self.quad, d, zero, level)
+            || !every_row(&self.equal.0, d, 0.0, on_plane)
+            || !every_row(&self.at_most.0, d, 0.0, inside)
+        {
+            return ENDS;
+        }
+        let (mut value, mut size) = (0.0, 0.0);
+        for (j, &d) in d.iter().enumerate() {
+            let bound = if d > 0.0 { self.hi(j) } else { self.lo(j) };
+            if bound.is_finite() && d.abs() > zero {
+                return ENDS;
+            }
+            for term in [self.q[j] * d, self.l1.get(j).map_or(0.0, |w| w * d.abs())] {
+                (value, size) = (value + term, size + term.abs());
+            }
+        }
+        (value, size)
+    }
+}
+
+/// Whether `holds(row·d, Σ |entries|)` for every row of a matrix; numbers of d up to `zero` count as 0.
+fn every_row(matrix: &Matrix, d: &[f64], zero: f64, holds: impl Fn(f64, f64) -> bool) -> bool {
+    let term = |v: f64, d: f64| if d.abs() > zero { v * d } else { 0.0 };
+    match matrix.kind() {
+        Kind::Dense(values) => values.chunks_exact(d.len().max(1)).all(|row| {
+            let along = row.iter().zip(d).map(|(&v, &d)| term(v, d)).sum();
+            holds(along, row.iter().map(|v| v.abs()).sum())
+        }),
+        Kind::Diagonal(values) => values.iter().zip(d).all(|(&v, &d)| holds(term(v, d), v.abs())),
+        Kind::Sparse(entries) => {
+            let mut sums = vec![(0.0, 0.0); matrix.rows()];
+            for &(row, col, v) in entries {
+                sums[row].0 += term(v, d[col]);
+                sums[row].1 += v.abs();
+            }
+            sums.into_iter().all(|(along, size)| holds(along, size))
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Gradients of a solution against finite differences of the solution, at generic and at special points.
+
+use sheaf_admm::Matrix;
+use sheaf_admm::network::{AgentGrad, Coupling, Edge, Network, Settings};
+use sheaf_admm::x_update::{Huber, Quadratic};
+use sheaf_testkit::{GradientCheck, TestRng};
+
+const D: usize = 3;
+
+/// Agents on a ring, their parameters in one vector: per agent q, lower bound, b of one equality, l2, tether; per edge
+/// two maps, an offset and a weight.
+struct Ring {
+    hard: bool,
+    special: bool,
+}
+
+const AGENTS: usize = 4;
+
+impl Ring {
+    fn params(&self) -> Vec<f64> {
+        let mut rng = TestRng::new(3);
+        let mut p = Vec::new();
+        for _ in 0..AGENTS {
+            // At the special point all agents want the same and the edges agree already.
+            p.extend(if self.special { vec![-0.5; D] } else { rng.normals(D) });
+            p.extend(rng.ranges(D, -0.4, -0.1));
+            p.extend([rng.range(-0.1, 0.3), 0.3, 0.2]);
+            p.extend(rng.normals(D));
+        }
+        for _ in 0..AGENTS {
+            let map = rng.normals(D);
+            p.extend(map.clone());
+            p.extend(if self.special { map } else { rng.normals(D) });
+            p.extend([if self.special { 0.0 } else { rng.range(-0.3, 0.3) }, 1.5]);
+        }
+        p
+    }
+
+    fn network(&self, p: &[f64]) -> Network {
+        let (mut net, mut rest) = (Network::new(), p);
+        let mut take = |n: usize| {
+            let (front, back) = rest.split_at(n);
+            rest = back;
+            front.to_vec()
+        };
+        let mut ids = Vec::new();
+        for i in 0..AGENTS {
+            let (q, lo, own) = (take(D), take(D), take(3));
+            let anchor = take(D);
+            let mut f = Quadratic::new([[2.0, 0.3, 0.0], [0.3, 1.5, 0.2], [0.0, 0.2, 1.0]], q)
+                .l2(own[1])
+                .tether(own[2], anchor);
+            if !self.special {
+                f = f.bounds(lo, [f64::INFINITY; D]);
+            }
+            if i % 2 == 0 && !self.special {
+                f = f.equal([[1.0, 1.0, -1.0]], [own[0]]);
+            }
+            ids.push(net.agent(f).unwrap());
+        }
+        for i in 0..AGENTS {
+            let (a, b) = (take(D), take(D));
+            let own = take(2);
+            let (from, to) = (ids[i], ids[(i + 1) % AGENTS]);
+            let edge = Edge::new(from, Matrix::dense(1, D, a), to, Matrix::dense(1, D, b)).offset([own[0]]);
+            let coupling = match (self.hard, i) {
+                (true, 0 | 1) => Coupling::Hard,
+                (true, 2) => Coupling::Huber { weight: own[1], delta: 0.2 },
+                _ => Coupling::Soft { weight: own[1] },
+            };
+            net.edge(edge.coupling(coupling)).unwrap();
+        }
+        net
+    }
+
+    fn flat(&self, gradient: &sheaf_admm::network::Gradient) -> Vec<f64> {
+        let mut out = Vec::new();
+        for agent in &gradient.agents {
+            let AgentGrad::Quadratic(g) = agent else { panic!("a quadratic") };
+            out.extend(&g.q);
+            out.extend(if g.lo.is_empty() { vec![0.0; D] } else { g.lo.clone() });
+            out.extend([g.equal_to.first().copied().unwrap_or(0.0), g.l2, g.beta]);
+            out.extend(&g.anchor);
+        }
+        for edge in &gradient.edges {
+            out.extend(&edge.maps[0]);
+            out.extend(&edge.maps[1]);
+            out.extend([edge.offset[0], edge.weight]);
+        }
+        out
+    }
+
+    fn check(&self, name: &str) {
+        let (params, c) = (self.params(), TestRng::new(8).normals(AGENTS * D));
+        let settings = Settings { tol: 1e-12, iterations: 200_000, ..Settings::default() };
+        let mut solver = self.network(&params).solver(settings).unwrap();
+        assert!(solver.solve().unwrap().is_solved(), "{name}: {:?}", solver.solution().misses());
+        let claimed = self.flat(&solver.gradient(&c).unwrap());
+        let mut f = |p: &[f64]| {
+            let mut solver = self.network(p).solver(settings).unwrap();
+            solver.solve().unwrap().all_x().iter().zip(&c).map(|(x, c)| x * c).sum()
+        };
+        let check = GradientCheck { directions: 3, step: 1e-3, tolerance: 1e-5, ..GradientCheck::default() };
+        check.assert(name, &mut f, &params, &claimed);
+    }
+}
+
+#[test]
+fn the_gradient_of_a_network_with_hard_soft_and_huber_edges_is_the_derivative() {
+    Ring { hard: true, special: false }.check("hard");
+}
+
+#[test]
+fn the_gradient_of_a_network_with_soft_edges_alone_is_the_derivative() {
+    Ring { hard: false, special: false }.check("soft");
+}
+
+#[test]
+fn the_gradient_is_the_derivative_where_agents_agree_from_the_start() {
+    Ring { hard: true, special: true }.check("agreed");
+    Ring { hard: false, special: true }.check("agreed, soft");
+}
+
+#[test]
+fn the_parameters_of_another_map_have_gradients_too() {
+    let solve = |p: &[f64]| {
+        let mut net = Network::new();
+        let a = net.agent(Huber { weight: p[0], delta: p[1], centre: p[2..].to_vec() }).unwrap();
+        let b = net.agent(Quadratic::new(Matrix::identity(2), [-3.0, 0.1])).unwrap();
+        net.agree(a, Matrix::identity(2), b, Matrix::identity(2)).unwrap();
+        let mut solver = net.solver(Settings { tol: 1e-12, ..Settings::default() }).unwrap();
+        assert!(solver.solve().unwrap().is_solved());
+        solver
+    };
+    let (params, c) = ([1.5, 0.4, 0.2, -0.3], [1.0, 2.0, 0.5, -1.0]);
+    let gradient = solve(&params).gradient(&c).unwrap();
+    let AgentGrad::Own(claimed) = &gradient.agents[0] else { panic!("a map") };
+    let mut f = |p: &[f64]| solve(p).solution().all_x().iter().zip(&c).map(|(x, c)| x * c).sum();
+    let check = GradientCheck { tolerance: 1e-5, ..GradientCheck::default() };
+    check.assert("huber", &mut f, &params, claimed);
+}

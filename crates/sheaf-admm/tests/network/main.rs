@@ -1,0 +1,9 @@
+//! Networks: builder, solver, solution, gradients, and random problems against an interior-point method.
+
+mod basics;
+mod gradient;
+mod oracle;
+mod random;
+
+#[global_allocator]
+static ALLOCATOR: sheaf_testkit::CountingAllocator = sheaf_testkit::CountingAllocator;

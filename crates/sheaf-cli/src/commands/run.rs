@@ -1,0 +1,157 @@
+//! `sheaf run`: a problem of one's own from a file.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sheaf_admm::network::file::Problem;
+use sheaf_admm::network::{Settings, Solution};
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::{io_error, write_whole};
+
+use super::{Job, check_out};
+use crate::args::RunArgs;
+use crate::problem::{Folder, Format, Read, read};
+use crate::report::{Report, count, duration};
+
+/// Checks the arguments; the job reads the file and solves.
+pub fn run(args: RunArgs) -> Result<Box<dyn Job>> {
+    let format = Format::of(&args.problem)?;
+    if let Some(out) = &args.out {
+        check_out(out)?;
+    }
+    let limit = args.time_limit.map(|s| {
+        Duration::try_from_secs_f64(s)
+            .map_err(|e| Error::new(ErrorKind::Malformed, "--time-limit", "seconds, at least 0", e))
+    });
+    let limit = limit.transpose()?;
+    let base = Settings { tol: args.tol.unwrap_or(Settings::default().tol), ..Settings::default() };
+    base.validate()?;
+    Ok(Box::new(move || {
+        let bytes = fs::read(&args.problem).map_err(|e| io_error(&args.problem, "a readable file", &e))?;
+        let place = args.problem.display().to_string();
+        let Read { problem, network } = read(&bytes, format, &place, &mut Folder::of(&args.problem))?;
+        let file = problem.settings(Settings::default())?;
+        let settings = Settings {
+            tol: args.tol.unwrap_or(file.tol),
+            iterations: args.iterations.unwrap_or(file.iterations),
+            time_limit: limit.or(file.time_limit),
+            ..file
+        };
+        let mut solver = network.solver(settings)?;
+        let solution = solver.solve()?;
+        let names = Names::of(&problem);
+        let mut report = Report::new();
+        if args.report {
+            report.above(table(solution, &names, &network));
+        }
+        summary(&mut report, solution);
+        if let Some(out) = &args.out {
+            let value = full(solution, &names, &network);
+            let text = serde_json::to_string_pretty(&value)
+                .map_err(|e| Error::new(ErrorKind::Malformed, "solution", "numbers that JSON knows", e))?;
+            write_whole(out, text.as_bytes())?;
+            report.add("out", "written", out.display().to_string(), out.display().to_string());
+        } else {
+            let Value::Object(parts) = full(solution, &names, &network) else { return Ok(report) };
+            for key in ["agents", "edges"] {
+                report.value(key, parts[key].clone());
+            }
+        }
+        Ok(report)
+    }))
+}
+
+/// The names of agents and edges: as given, or their numbers.
+struct Names {
+    agents: Vec<String>,
+    edges: Vec<String>,
+}
+
+impl Names {
+    fn of(problem: &Problem) -> Self {
+        let name = |i: usize, name: &Option<String>| name.clone().unwrap_or_else(|| i.to_string());
+        Self {
+            agents: problem.agents.iter().enumerate().map(|(i, a)| name(i, &a.name)).collect(),
+            edges: problem.edges.iter().enumerate().map(|(i, e)| name(i, &e.name)).collect(),
+        }
+    }
+}
+
+fn summary(report: &mut Report, solution: &Solution) {
+    let status = solution.status().to_string();
+    report.add("status", "status", status.clone(), status);
+    report.value("solved", solution.is_solved());
+    let value = solution.objective();
+    let text = value.map_or("unknown".to_string(), |f| format!("{f:.10}"));
+    report.add("objective", "objective", value, text);
+    let iterations = solution.iterations();
+    report.add("iterations", "iterations", iterations, count(iterations));
+    let seconds = solution.time().as_secs_f64();
+    report.add("seconds", "time", seconds, duration(seconds));
+    let misses = solution.misses();
+    for (key, label, (value, goal)) in [
+        ("primal", "proposals off by", misses.primal),
+        ("dual", "slopes off by", misses.dual),
+        ("edges_missed", "hard edges off by", misses.edges),
+    ] {
+        report.add(
+            key,
+            label,
+            json!({"value": value, "goal": goal}),
+            format!("{value:.1e}, goal {goal:.1e}"),
+        );
+    }
+}
+
+/// Everything, for programs.
+fn full(solution: &Solution, names: &Names, network: &sheaf_admm::network::Network) -> Value {
+    let agents =
+        network.agent_ids().zip(&names.agents).map(|(id, name)| json!({"name": name, "x": solution.x(id)}));
+    let edges = network
+        .edge_ids()
+        .zip(&names.edges)
+        .map(|(id, name)| json!({"name": name, "price": solution.price(id)}));
+    let misses = solution.misses();
+    let pair = |(value, goal): (f64, f64)| json!({"value": value, "goal": goal});
+    json!({
+        "status": solution.status().to_string(),
+        "solved": solution.is_solved(),
+        "objective": solution.objective(),
+        "iterations": solution.iterations(),
+        "seconds": solution.time().as_secs_f64(),
+        "rho": solution.rho(),
+        "primal": pair(misses.primal),
+        "dual": pair(misses.dual),
+        "edges_missed": pair(misses.edges),
+        "agents": agents.collect::<Vec<_>>(),
+        "edges": edges.collect::<Vec<_>>(),
+    })
+}
+
+/// x, prices and the fall of the residuals, for people.
+fn table(solution: &Solution, names: &Names, network: &sheaf_admm::network::Network) -> String {
+    let mut text = String::from("# agents\n");
+    let numbers = |values: &[f64]| values.iter().map(|v| format!("{v:.6}")).collect::<Vec<_>>().join("  ");
+    let width = names.agents.iter().chain(&names.edges).map(|n| n.chars().count()).max().unwrap_or(0);
+    // Writing to a string cannot fail.
+    for (id, name) in network.agent_ids().zip(&names.agents) {
+        let _ = writeln!(text, "{name:width$}  x = {}", numbers(solution.x(id)));
+    }
+    text.push_str("\n# edges\n");
+    for (id, name) in network.edge_ids().zip(&names.edges) {
+        let _ = writeln!(text, "{name:width$}  price = {}", numbers(solution.price(id)));
+    }
+    text.push_str("\n# iterations\n");
+    let history = solution.history();
+    let mut k = 1;
+    while k <= history.len() {
+        let r = history[k - 1];
+        let _ =
+            writeln!(text, "{k:>7}  proposals {:.1e}  slopes {:.1e}  rho {:.1e}", r.primal, r.dual, r.rho);
+        k = if k < history.len() { (2 * k).min(history.len()) } else { k + 1 };
+    }
+    text.push('\n');
+    text
+}
