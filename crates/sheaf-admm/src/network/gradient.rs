@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentGrad {
     /// Of a quadratic.
-    Quadratic(QuadraticGrad),
+    Quadratic(Box<QuadraticGrad>),
     /// Of the parameters of another map, in its own order.
     Own(Vec<f64>),
 }
@@ -96,7 +96,7 @@ impl Solver {
             match (self.net.agents.get(i).map(|a| a.map.as_quadratic()), map.as_quadratic()) {
                 (Some(Some(given)), Some(scaled)) => {
                     let grad = given.unscaled_grad(scaled, own, &scaling.states[i], c);
-                    agents.push(AgentGrad::Quadratic(grad));
+                    agents.push(AgentGrad::Quadratic(Box::new(grad)));
                 }
                 (Some(_), _) => agents.push(AgentGrad::Own(own.to_vec())),
                 (None, _) => terms.push(own.to_vec()),

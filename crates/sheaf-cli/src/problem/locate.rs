@@ -8,7 +8,8 @@ use super::Format;
 
 /// `:line:column` of a byte, both from 1.
 pub fn position(text: &str, byte: usize) -> String {
-    let before = &text[..text.floor_char_boundary(byte.min(text.len()))];
+    let end = (0..=byte.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    let before = &text[..end];
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
     format!(":{line}:{column}")

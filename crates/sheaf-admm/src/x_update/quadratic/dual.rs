@@ -228,7 +228,8 @@ impl Work<'_> {
             new[j] = (s - dot(&new[..j], &old[..j])) / old[j];
         }
         let pivot = size - dot(&new[..n], &new[..n]);
-        if !(pivot > DEPENDENT * size) {
+        // A pivot that is not a number is refused too.
+        if pivot.is_nan() || pivot <= DEPENDENT * size {
             return false;
         }
         new[n] = pivot.sqrt();
