@@ -69,6 +69,7 @@ fn read(text: &str, limit: (usize, f64)) -> Result<Grid, Box<dyn std::error::Err
     Ok(grid)
 }
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     solve("IEEE 14", include_str!("data/case14.csv"), (0, 100.0))?;
     solve("IEEE 118", include_str!("data/case118.csv"), (7, 200.0))

@@ -26,6 +26,7 @@ fn motion(i: usize) -> Matrix {
     }
 }
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let (mut rng, mut net) = (Random(2), Network::new());
     let mass = |i: usize| 1.0 + i as f64 / 3.0;

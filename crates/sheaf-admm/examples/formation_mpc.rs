@@ -86,6 +86,7 @@ fn formation(states: &[[[f64; 2]; 2]; VEHICLES]) -> Result<(Solver, Vec<AgentId>
     Ok((net.solver(Settings { tol: 1e-5, rho: Some(0.5), ..Settings::default() })?, agents))
 }
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let starts = [[0.0, 2.0], [-2.5, 0.0], [0.5, -2.0], [1.5, 0.5]];
     let mut states = starts.map(|p| [p, [0.0, 0.0]]);

@@ -15,6 +15,7 @@ const PATIENTS: usize = 30;
 const D: usize = 4;
 const L2: f64 = 0.05;
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let (mut rng, mut net) = (Random(3), Network::new());
     let truth = [1.5, -1.0, 0.5, 0.0];

@@ -17,6 +17,7 @@ const SIDE: usize = 6;
 const D: usize = 3;
 const WEIGHT: f64 = 2.0;
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let (mut rng, mut net) = (Random(7), Network::new());
     let truth = |i: usize| if i % SIDE < SIDE / 2 { [1.0, -2.0, 0.5] } else { [-1.0, 1.0, 2.0] };

@@ -15,6 +15,7 @@ const PEOPLE: usize = 12;
 const TOPICS: usize = 3;
 const N: usize = PEOPLE * TOPICS;
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let (mut rng, mut net) = (Random(11), Network::new());
     let stubborn = |i: usize| match i {

@@ -15,6 +15,7 @@ use sheaf_admm::x_update::Quadratic;
 const SENSORS: usize = 40;
 const DELTA: f64 = 0.02;
 
+/// Solves the problem and compares it with the oracle.
 pub fn main() -> Outcome {
     let mut rng = Random(5);
     let places: Vec<[f64; 2]> = (0..SENSORS).map(|_| [rng.uniform(), rng.uniform()]).collect();

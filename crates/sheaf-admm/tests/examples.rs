@@ -1,5 +1,8 @@
 //! Every example runs, and each checks itself against an oracle.
 
+// Each example is a program of its own and declares the module of the oracle itself.
+#![allow(clippy::duplicate_mod)]
+
 #[path = "../examples/dc_power_flow.rs"]
 mod dc_power_flow;
 #[path = "../examples/flocking.rs"]

@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{Case, Small, check_keys, differences, experiment};
+use common::{Case, Small, check_keys, differences};
 use sheaf_learn::model::evaluate::{Single, SolveOptions};
 use sheaf_learn::model::{Horizon, Worker};
-use sheaf_learn::task::Task;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;

@@ -66,7 +66,9 @@ impl Program {
         for (row, right) in self.equal.into_iter().chain(self.at_most).chain(self.cones.into_iter().flatten())
         {
             for (col, value) in row {
-                (i.push(b.len()), j.push(col), v.push(value));
+                i.push(b.len());
+                j.push(col);
+                v.push(value);
             }
             b.push(right);
         }
@@ -74,7 +76,9 @@ impl Program {
         let a = CscMatrix::new_from_triplets(b.len(), n, i, j, v);
         let (mut i, mut j, mut v) = (vec![], vec![], vec![]);
         for (row, col, value) in self.p {
-            (i.push(row), j.push(col), v.push(value));
+            i.push(row);
+            j.push(col);
+            v.push(value);
         }
         let p = CscMatrix::new_from_triplets(n, n, i, j, v);
         let settings = DefaultSettings {

@@ -18,14 +18,11 @@ pub fn prox(map: &dyn Proximal<f64>, rho: f64, v: &[f64]) -> Vec<f64> {
     x
 }
 
+/// Makes a map of its parameters.
+pub type Make<'a> = &'a dyn Fn(&[f64]) -> Box<dyn Proximal<f64>>;
+
 /// Compares the gradients of v, ρ and all parameters with finite differences of ⟨c, prox(v)⟩.
-pub fn check_vjp(
-    name: &str,
-    make: &dyn Fn(&[f64]) -> Box<dyn Proximal<f64>>,
-    params: &[f64],
-    rho: f64,
-    v: &[f64],
-) {
+pub fn check_vjp(name: &str, make: Make<'_>, params: &[f64], rho: f64, v: &[f64]) {
     let map = make(params);
     assert_eq!(map.param_len(), params.len(), "{name}: parameters");
     let c = TestRng::new(77).normals(v.len());

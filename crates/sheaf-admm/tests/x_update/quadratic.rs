@@ -10,6 +10,9 @@ use sheaf_testkit::{TestRng, allocations};
 
 use crate::own::{check_vjp, prox};
 
+/// A row of a constraint and its right-hand side.
+type Row = (Vec<f64>, f64);
+
 /// What a random quadratic has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
@@ -117,7 +120,7 @@ impl Draw {
             c[j] -= beta * anchor[j] + rho * v[j];
         }
         let n = d + l1.len();
-        let (mut equal, mut less): (Vec<(Vec<f64>, f64)>, Vec<(Vec<f64>, f64)>) = (vec![], vec![]);
+        let (mut equal, mut less): (Vec<Row>, Vec<Row>) = (vec![], vec![]);
         let unit = |j: usize, a: f64| (0..n).map(|i| if i == j { a } else { 0.0 }).collect::<Vec<f64>>();
         if s.bounds {
             let (lo, hi) = (take(d).to_vec(), take(d).to_vec());
