@@ -17,7 +17,7 @@ struct Stage {
 
 enum Outcome {
     Done,
-    NotRun(&'static str),
+    NotRun(String),
 }
 
 const STAGES: &[Stage] = &[
@@ -109,7 +109,7 @@ fn fmt() -> Result<Outcome> {
 }
 
 fn unused_dependencies() -> Result<Outcome> {
-    Ok(if machete::run()? { Outcome::Done } else { Outcome::NotRun(machete::MISSING) })
+    Ok(if machete::run()? { Outcome::Done } else { Outcome::NotRun(machete::MISSING.into()) })
 }
 
 fn dependencies() -> Result<Outcome> {
@@ -163,7 +163,7 @@ fn tests(more: &[&str]) -> Result<Command> {
 
 fn golden_tests() -> Result<Outcome> {
     let Some(directory) = goldens_directory()? else {
-        return Ok(Outcome::NotRun("there is no shared/goldens beside this repository"));
+        return Ok(Outcome::NotRun("there is no shared/goldens beside this repository".into()));
     };
     files::check_golden_targets()?;
     let features = golden_features();

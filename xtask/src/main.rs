@@ -5,6 +5,8 @@ mod deny;
 mod files;
 mod fixtures;
 mod fuzz;
+#[allow(dead_code)]
+mod install;
 mod machete;
 mod mutants;
 mod package;
