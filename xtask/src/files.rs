@@ -2,11 +2,11 @@
 //! registry named.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::root;
+use crate::run::{command, root};
 
 /// Maximum length of a source file in lines.
 const MAX_LINES: usize = 400;
@@ -45,11 +45,10 @@ fn report(problems: Vec<String>, files: usize) -> Result<()> {
     Ok(())
 }
 
-/// Every text file below the root with its path relative to it, sorted.
+/// Every text file of the repository with its path relative to the root, sorted.
 fn read_tree() -> Result<Vec<(String, String)>> {
     let root = root();
-    let mut paths = Vec::new();
-    walk(&root, &mut paths)?;
+    let mut paths = listed()?;
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
@@ -63,21 +62,18 @@ fn read_tree() -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-fn walk(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        if entry.file_type()?.is_dir() {
-            // Built, generated or foreign: also ignored by git.
-            if ![".git", "target", "runs", ".venv", "__pycache__"].iter().any(|skip| name == *skip) {
-                walk(&entry.path(), paths)?;
-            }
-        } else if entry.file_type()?.is_file() {
-            paths.push(entry.path());
-        }
+/// The files that git tracks and the new ones that it does not ignore.
+fn listed() -> Result<Vec<PathBuf>> {
+    let mut git = command("git");
+    let output = git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).output();
+    let output = output.context("cannot start git, which lists the files to check")?;
+    if !output.status.success() {
+        bail!("git cannot list the files to check: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    Ok(())
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let paths = names.map(|name| root().join(String::from_utf8_lossy(name).as_ref()));
+    // A file that was removed but not committed is still listed; a link has no text of its own.
+    Ok(paths.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_file())).collect())
 }
 
 fn too_long(path: &str, text: &str) -> Option<String> {
