@@ -26,8 +26,17 @@ const ALLOWED: &[&str] = &[
 ];
 
 /// Crates that dependencies need in several versions; a new one is looked at before it is listed.
-const DUPLICATES: &[&str] =
-    &["getrandom", "hashbrown", "miniz_oxide", "strsim", "syn", "web-time", "windows-sys"];
+const DUPLICATES: &[&str] = &[
+    "equator",
+    "equator-macro",
+    "getrandom",
+    "hashbrown",
+    "miniz_oxide",
+    "strsim",
+    "syn",
+    "web-time",
+    "windows-sys",
+];
 
 /// Fails if a dependency has another licence, comes from elsewhere than the registry, or is there twice unexpectedly.
 pub fn run() -> Result<()> {
