@@ -1,5 +1,6 @@
 //! Repository chores. `cargo xtask ci` runs everything CI checks, cheapest first.
 
+mod card;
 mod ci;
 mod deny;
 mod files;
@@ -26,6 +27,7 @@ cargo xtask package                builds every published crate from its package
 cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a release build
 cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
 cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, with cargo-mutants
+cargo xtask card [--check]         writes the model card of the weights that ship (or compares it)
 cargo xtask fixtures [--check]     makes the numpy fixtures again (or compares them), in tools/.venv";
 
 fn main() -> ExitCode {
@@ -60,6 +62,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["kills", count] => fuzz::kills(count),
         ["mutants", count] => mutants::run(count, "1"),
         ["mutants", count, seed] => mutants::run(count, seed),
+        ["card"] => card::make(false),
+        ["card", "--check"] => card::make(true),
         ["fixtures"] => fixtures::make(&[]),
         ["fixtures", "--check"] => fixtures::make(&["--check"]),
         other => bail!("unknown arguments {other:?}\n{HELP}"),

@@ -95,7 +95,7 @@ fn the_published_file_says_what_the_defaults_say() {
 
 #[test]
 fn a_folder_without_pictures_is_named() {
-    let data = ImageData { dir: "/nowhere".into(), count: 0 };
+    let data = ImageData { dir: "/nowhere".into(), ..ImageData::default() };
     let missing = Training::new(MnistExperiment { data, ..MnistExperiment::default() });
     assert!(missing.unwrap_err().to_string().contains("a folder with IDX files"));
 }

@@ -50,11 +50,14 @@ pub struct ImageData {
     pub dir: PathBuf,
     /// Number of training pictures, taken from the start; 0 for all.
     pub count: usize,
+    /// Validation pictures, taken from the end of the training pictures, which take the place of the test pictures in all
+    /// evaluations of a run; 0 for none.
+    pub validation_count: usize,
 }
 
 impl Default for ImageData {
     fn default() -> Self {
-        Self { dir: "data/mnist".into(), count: 0 }
+        Self { dir: "data/mnist".into(), count: 0, validation_count: 0 }
     }
 }
 
@@ -76,10 +79,16 @@ impl ImageData {
             let got = format!("{} × {}", test.height, test.width);
             return Err(Error::new(ErrorKind::Shape, "test pictures", expected, got));
         }
+        let test = if self.validation_count > 0 { train.split_off(self.validation_count)? } else { test };
         if self.count > 0 {
             train = train.first(self.count);
         }
         Ok(Loaded { train, test, more: None })
+    }
+
+    /// The name of the pictures that a run evaluates.
+    pub fn split(&self) -> &'static str {
+        if self.validation_count > 0 { "validation" } else { "test" }
     }
 }
 
@@ -263,6 +272,10 @@ impl task::Task for Mnist {
 
     fn samples<'a>(board: &'a MnistBoard, set: &'a ImageSet) -> impl Samples + 'a {
         ImageSamples { grid: board.layout, set }
+    }
+
+    fn split(data: &ImageData) -> &'static str {
+        data.split()
     }
 
     fn begin_batch(train: &ImageSet, count: usize, batch: &mut ImageSet) {
