@@ -90,8 +90,8 @@ pub enum Command {
         after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
     )]
     Inspect {
-        /// A weights file, a checkpoint, or built-in weights like builtin:maze
-        #[arg(value_name = "FILE|builtin:TASK")]
+        /// A weights file, a checkpoint, the folder of a run, or built-in weights like builtin:maze
+        #[arg(value_name = "FILE|RUN_DIR|builtin:TASK")]
         weights: String,
         /// Also show the whole configuration, every tensor and the record of the training
         #[arg(long)]
@@ -137,7 +137,9 @@ Examples:
   sheaf train --resume --out runs/maze
   sheaf train --resume --out runs/maze --checkpoint runs/maze/checkpoints/step-00030000.safetensors
   sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
+  sheaf train experiments/maze-far.toml --out runs/maze-far
 
+An experiment may list stages ([[stage]]), each from the weights of the one before; --set changes a key in all of them.
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
 
@@ -159,7 +161,7 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    /// Start from these weights instead of random ones, or those that the experiment names (train.init)
     #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
     pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
@@ -303,8 +305,8 @@ From a checkpoint the running average is taken, as in best.safetensors and final
 /// `sheaf export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Weights or a checkpoint
-    #[arg(long, value_name = "FILE|builtin:TASK")]
+    /// Weights, a checkpoint, or the folder of a run: its final weights, with the hours it took in their record
+    #[arg(long, value_name = "FILE|RUN_DIR|builtin:TASK")]
     pub weights: String,
     /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights
     #[arg(long, value_name = "FILE|builtin:TASK")]

@@ -89,6 +89,7 @@ fn the_published_file_says_what_the_defaults_say() {
     let mut published = MnistExperiment::default();
     published.train.eval_every = 500;
     published.train.checkpoint_every = 250;
+    published.data.validation_count = 2_000;
     assert_eq!(read, published);
     read.check().unwrap();
 }

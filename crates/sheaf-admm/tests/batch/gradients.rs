@@ -155,7 +155,12 @@ fn the_closed_form_of_scaled_maps_has_the_gradients_of_finite_differences() {
             {
                 d_factors[r % dims.d_e] += dot(row, d);
             }
-            let name = format!("lengths, {}, {:?}", batch.name, agreement(2.0));
+            if agreement(2.0) == Agreement::Hard {
+                // What neighbours must agree on does not depend on the lengths.
+                assert!(d_factors.iter().all(|d| d.abs() < 1e-12), "{}: {d_factors:?}", batch.name);
+                continue;
+            }
+            let name = format!("lengths, {}", batch.name);
             assert_gradient(&name, &mut value, &vec![1.0; dims.d_e], &d_factors);
         }
     }
