@@ -39,7 +39,12 @@ fn card() -> Result<String> {
     files.sort();
     let mut out = format!("{}\n", words(&about, "introduction")?);
     let known = about["weights"].as_object().with_context(|| format!("no `weights` in {RESULTS}"))?;
-    ensure!(known.len() == files.len(), "{RESULTS} describes {} files, there are {}", known.len(), files.len());
+    ensure!(
+        known.len() == files.len(),
+        "{RESULTS} describes {} files, there are {}",
+        known.len(),
+        files.len()
+    );
     for path in &files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let own = known.get(&*name).with_context(|| format!("no `{name}` in {RESULTS}"))?;
@@ -62,7 +67,8 @@ fn section(name: &str, own: &Value, told: &Value) -> Result<String> {
     let parameters = told["parameters"].as_u64().context("no number of parameters")?;
     let list = |key: &str| -> String {
         let items = told[key].as_array().map(Vec::as_slice).unwrap_or_default();
-        let items: Vec<String> = items.iter().map(|v| v.as_str().map_or(v.to_string(), str::to_string)).collect();
+        let items: Vec<String> =
+            items.iter().map(|v| v.as_str().map_or(v.to_string(), str::to_string)).collect();
         if items.is_empty() { "not recorded".into() } else { items.join(", ") }
     };
     let hours = told["hours"].as_f64().map_or("not recorded".into(), |h| format!("{h:.1}"));
@@ -99,8 +105,14 @@ mod tests {
         let told = json!({ "parameters": 7, "tensors": [{ "dtype": "F16" }], "made": "one run of 5 steps",
             "commits": ["abc"], "seeds": [42], "hours": null, "chosen_on": "validation" });
         let text = section("maze", &own, &told).unwrap();
-        for line in ["## `builtin:maze`", "7 parameters, 16 bits", "one run of 5 steps", "commit: abc; seed: 42; hours: not recorded",
-            "chosen on: validation", "| set | 90 % | `sheaf eval` | `abc` |"] {
+        for line in [
+            "## `builtin:maze`",
+            "7 parameters, 16 bits",
+            "one run of 5 steps",
+            "commit: abc; seed: 42; hours: not recorded",
+            "chosen on: validation",
+            "| set | 90 % | `sheaf eval` | `abc` |",
+        ] {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(section("maze", &json!({ "title": "T." }), &told).is_err());

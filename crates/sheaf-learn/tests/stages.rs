@@ -218,7 +218,8 @@ fn a_stage_is_the_run_that_starts_from_the_weights_before_it() {
     let params = |path: PathBuf| WeightsFile::read(&path).unwrap().params(&Toy::new().0).unwrap();
     assert_eq!(params(alone.0.join("final.safetensors")), params(dir.0.join("final.safetensors")));
     // The first stage is the mean of the parameters after updates 2 and 5.
-    let mut update = sheaf_learn::task::Update::new(Toy::new(), prepared(&recipe.stages[0].config).unwrap().options, 42);
+    let mut update =
+        sheaf_learn::task::Update::new(Toy::new(), prepared(&recipe.stages[0].config).unwrap().options, 42);
     let mut members = Vec::new();
     for step in 1..=5 {
         update.step().unwrap();
@@ -239,8 +240,14 @@ fn the_record_of_the_weights_tells_the_recipe_the_program_and_the_split() {
     let text = WeightsFile::read(&dir.0.join("final.safetensors")).unwrap().about().record.clone();
     let record: serde_json::Value = serde_json::from_str(&text).unwrap();
     let (from, started) = (&record["history"][0], &record["history"][1]);
-    assert_eq!((&from["init"], &from["record"]["weights"]), (&"stage 1: first".into(), &"mean of 2 checkpoints".into()));
-    assert_eq!((&started["stage"], &started["stages"], &started["commit"]), (&2.into(), &2.into(), &"abc".into()));
+    assert_eq!(
+        (&from["init"], &from["record"]["weights"]),
+        (&"stage 1: first".into(), &"mean of 2 checkpoints".into())
+    );
+    assert_eq!(
+        (&started["stage"], &started["stages"], &started["commit"]),
+        (&2.into(), &2.into(), &"abc".into())
+    );
     assert_eq!(started["evaluated_on"], "validation");
     assert_eq!(read(started["recipe"].as_str().unwrap()), recipe);
 }

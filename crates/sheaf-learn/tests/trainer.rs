@@ -9,8 +9,8 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::train::{
-    AdamW, Checkpoint, Decay, Init, OnNan, Origin, Outcome, Progress, Run, RunDir, Schedule, StepStats, TrainEvent,
-    TrainObserver, TrainOptions, Trainable, WeightsFile, train,
+    AdamW, Checkpoint, Decay, Init, OnNan, Origin, Outcome, Progress, Run, RunDir, Schedule, StepStats,
+    TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile, train,
 };
 
 struct Dir(PathBuf);

@@ -6,8 +6,8 @@ use sheaf_admm::{ErrorKind, Result};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::Update;
 use sheaf_learn::train::{
-    AdamW, Decay, OnNan, Origin, Run, Schedule, StepStats, TensorFile, TrainEvent, TrainObserver, TrainOptions,
-    Trainable, train,
+    AdamW, Decay, OnNan, Origin, Run, Schedule, StepStats, TensorFile, TrainEvent, TrainObserver,
+    TrainOptions, Trainable, train,
 };
 
 /// Eight parameters that are pulled to one; the gradients exceed the clipping norm at first.

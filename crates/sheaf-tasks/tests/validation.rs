@@ -23,7 +23,8 @@ fn validation_mazes_are_neither_test_nor_training_mazes() {
     let (test, validation, train) = (plain.test.keys(), data.test.keys(), data.train.keys());
     assert_eq!(validation.len(), 30);
     assert!(validation.is_disjoint(&test) && validation.is_disjoint(&train) && test.is_disjoint(&train));
-    let larger = |data: &sheaf_learn::task::Loaded<sheaf_tasks::maze::data::MazeSet>| data.more.clone().unwrap();
+    let larger =
+        |data: &sheaf_learn::task::Loaded<sheaf_tasks::maze::data::MazeSet>| data.more.clone().unwrap();
     assert_ne!(larger(&plain), larger(&data), "larger mazes of validation are others too");
     let far = Maze::load(&experiment(&[&keys[..], &["eval.larger_size=73"]].concat())).unwrap();
     assert_eq!((larger(&far).height, larger(&far).len()), (73, 3));
@@ -37,7 +38,9 @@ fn validation_puzzles_are_neither_test_nor_training_puzzles() {
     let data = Sudoku::load(&validated).unwrap();
     assert_eq!((Sudoku::split(&validated.data), data.test.len()), ("validation", 15));
     assert_eq!(data.train, plain.train, "puzzles hardly ever meet, so that the training stays the same");
-    assert!(data.test.keys().is_disjoint(&plain.test.keys()) && data.test.keys().is_disjoint(&data.train.keys()));
+    assert!(
+        data.test.keys().is_disjoint(&plain.test.keys()) && data.test.keys().is_disjoint(&data.train.keys())
+    );
 }
 
 #[test]

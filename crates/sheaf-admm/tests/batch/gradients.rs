@@ -129,9 +129,8 @@ fn the_closed_form_of_scaled_maps_has_the_gradients_of_finite_differences() {
             }
             let (loss, options, mode) =
                 (Loss::new(&batch, true), Options::fixed(4).x_only(), Mode::Keep { iterations: 4 });
-            let (grad, ..) = batch
-                .gradient(&point, &build, &options, Adjoint::Unrolled, mode, &loss.seeds())
-                .unwrap();
+            let (grad, ..) =
+                batch.gradient(&point, &build, &options, Adjoint::Unrolled, mode, &loss.seeds()).unwrap();
             let maps = batch.lens()[0];
             let longer = |factors: &[f64]| {
                 let mut at = point.clone();

@@ -78,7 +78,9 @@ fn summary(report: &mut Report, record: &Value) {
 /// Recipe, program, seed and time.
 fn made(report: &mut Report, record: &Value, hours: Option<f64>) {
     let made = Provenance::of(record);
-    report.add("made", "recipe", made.told(), terminal::part(&made.told())).value("recipe", made.recipe.clone());
+    report
+        .add("made", "recipe", made.told(), terminal::part(&made.told()))
+        .value("recipe", made.recipe.clone());
     let or_not = |text: String| if text.is_empty() { "not recorded".into() } else { text };
     let commits = made.commits().join(", ");
     report.add("commits", "commit", made.commits(), terminal::part(&or_not(commits)));

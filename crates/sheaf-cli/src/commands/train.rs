@@ -71,7 +71,8 @@ impl Job for Train {
         };
         let (mut watcher, mut stop) = (Watcher::new(), None);
         let outcome = if recipe.staged {
-            let plan = Plan { dir, task: task_name, recipe: &recipe, commit: COMMIT, resume, may_change, init };
+            let plan =
+                Plan { dir, task: task_name, recipe: &recipe, commit: COMMIT, resume, may_change, init };
             train_stages(&plan, &mut prepare, &mut watcher, stop.insert(stop_on_interrupt()?))?
         } else {
             let Prepared { mut model, config, options, seed } = prepare(&recipe.stages[0])?;
@@ -114,7 +115,8 @@ impl Train {
     /// The weights that a new run starts from: those of --init, else those of the experiment.
     fn start(&self, task: &dyn Task, recipe: &Recipe) -> Result<Option<(String, WeightsFile)>> {
         let config: toml::Table = recipe.stages[0].config.parse().unwrap_or_default();
-        let named = config.get("train").and_then(|train| train.get("init")?.as_str()).filter(|s| !s.is_empty());
+        let named =
+            config.get("train").and_then(|train| train.get("init")?.as_str()).filter(|s| !s.is_empty());
         let source = match (&self.init, named) {
             _ if self.resume => return Ok(None),
             (Some(source), _) => source.clone(),

@@ -14,9 +14,7 @@ use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
 use sheaf_learn::train::{Prepared, WeightsFile};
 
 use super::verbs::{Arguments, EvalOptions, TaskOptions, Verb};
-use super::{
-    AuthorsModel, BenchRequest, EvalRequest, Task, TraceArrays, TraceRequest, Workload, bench,
-};
+use super::{AuthorsModel, BenchRequest, EvalRequest, Task, TraceArrays, TraceRequest, Workload, bench};
 use crate::args::BenchKind;
 use crate::progress::say;
 use crate::report::Report;

@@ -85,8 +85,9 @@ pub fn recipe<T: StrictConfig>(
     if let Some(k) = layouts.iter().position(|other| *other != layout) {
         let place = format!("{place}: stage `{}`", stages[k + 1].name);
         let want = "a model with the parameters of the first stage";
-        return Err(Error::new(ErrorKind::Unsupported, place, want, "others")
-            .hint("a stage starts from the weights of the one before; leave sizes and maps of [model] as they are"));
+        return Err(Error::new(ErrorKind::Unsupported, place, want, "others").hint(
+            "a stage starts from the weights of the one before; leave sizes and maps of [model] as they are",
+        ));
     }
     Ok(Recipe { config, stages, staged, layout })
 }

@@ -48,7 +48,8 @@ impl<K: Task> Training<K> {
         // Every thread keeps x, z and u of the iterations that gradients go back through, and scratch of that size.
         let horizon = &experiment.iterations;
         let late = if horizon.gradient > 0 { horizon.gradient } else { horizon.train.max(horizon.train_max) };
-        let taped = late.max(if horizon.early_share > 0.0 { horizon.train.max(horizon.early_max) } else { 0 });
+        let taped =
+            late.max(if horizon.early_share > 0.0 { horizon.train.max(horizon.early_max) } else { 0 });
         let state = board.sheaf.agents() * K::section(&experiment.model).d_v;
         let threads = rayon::current_num_threads();
         let bytes = product(&[taped, state, 3 * size_of::<f32>(), threads], u64::MAX).unwrap_or(u64::MAX);

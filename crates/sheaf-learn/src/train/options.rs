@@ -85,7 +85,8 @@ impl TrainOptions {
         if let Some(MeanOf { members, every }) = self.mean
             && (every == 0 || members == 0 || (members - 1).saturating_mul(every) >= self.steps)
         {
-            let want = format!("members within the {} steps of the run, one or more updates apart", self.steps);
+            let want =
+                format!("members within the {} steps of the run, one or more updates apart", self.steps);
             let got = format!("{members} of them, {every} updates apart");
             return Err(Error::new(ErrorKind::OutOfRange, "mean of parameters", want, got));
         }

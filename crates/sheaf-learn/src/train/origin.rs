@@ -35,9 +35,12 @@ impl Origin<'_> {
         }
         line.insert("evaluated_on".into(), json!(split));
         if let Some(StageOf { recipe, name, number, count }) = self.stage {
-            for (key, value) in
-                [("stage", json!(number)), ("stages", json!(count)), ("name", json!(name)), ("recipe", json!(recipe))]
-            {
+            for (key, value) in [
+                ("stage", json!(number)),
+                ("stages", json!(count)),
+                ("name", json!(name)),
+                ("recipe", json!(recipe)),
+            ] {
                 line.insert(key.into(), value);
             }
         }
@@ -55,7 +58,8 @@ impl Origin<'_> {
 
 /// The commits in a history, JSON lines, in their order.
 fn commits(history: &str) -> Vec<String> {
-    let commit = |line: &str| Some(serde_json::from_str::<Value>(line).ok()?.get("commit")?.as_str()?.to_string());
+    let commit =
+        |line: &str| Some(serde_json::from_str::<Value>(line).ok()?.get("commit")?.as_str()?.to_string());
     history.lines().filter_map(commit).collect()
 }
 

@@ -61,7 +61,12 @@ impl Provenance {
         let none = Vec::new();
         let history = record["history"].as_array().unwrap_or(&none);
         let (Some(seed), Some(steps)) = (record["seed"].as_u64(), record["step"].as_u64()) else { return };
-        let mut run = RunRecord { seed, steps, samples: record["samples"].as_u64().unwrap_or(0), ..RunRecord::default() };
+        let mut run = RunRecord {
+            seed,
+            steps,
+            samples: record["samples"].as_u64().unwrap_or(0),
+            ..RunRecord::default()
+        };
         for event in history {
             self.read(event, &mut run);
         }
@@ -74,7 +79,8 @@ impl Provenance {
         if let Some(init) = text("init") {
             let stage = init.starts_with("stage ");
             if !stage && !init.starts_with("builtin:") {
-                self.by_hand.get_or_insert_with(|| format!("it starts from {init}, which is no part of the program"));
+                self.by_hand
+                    .get_or_insert_with(|| format!("it starts from {init}, which is no part of the program"));
             }
             match stage {
                 true => self.add(&event["record"]),
@@ -137,8 +143,14 @@ mod tests {
             { "step": 0, "commit": "a", "name": "y", "recipe": "r", "evaluated_on": "validation" },
             { "step": 2, "commit": "b" } ] });
         let told = Provenance::of(&record);
-        assert_eq!(told.runs.iter().map(|r| (r.steps, r.name.as_str())).collect::<Vec<_>>(), [(5, "x"), (4, "y")]);
-        assert_eq!((told.commits(), told.hours, told.recipe.as_deref()), (vec!["a", "b"], Some(1.5), Some("r")));
+        assert_eq!(
+            told.runs.iter().map(|r| (r.steps, r.name.as_str())).collect::<Vec<_>>(),
+            [(5, "x"), (4, "y")]
+        );
+        assert_eq!(
+            (told.commits(), told.hours, told.recipe.as_deref()),
+            (vec!["a", "b"], Some(1.5), Some("r"))
+        );
         assert_eq!(told.runs[0].evaluation, [("solved".to_string(), 0.5)]);
         assert_eq!(told.told(), "2 stages (x: 5 steps, y: 4 steps)");
         let builtin = json!({ "seed": 2, "step": 4, "history": [{ "step": 0, "init": "builtin:maze", "record": first }] });

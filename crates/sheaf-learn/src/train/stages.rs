@@ -74,7 +74,8 @@ pub fn check_dir(dir: &Path, resume: bool) -> Result<()> {
         return match dir.join("config.toml").is_file() {
             true => RunLock::take(dir).map(drop),
             false => {
-                Err(Error::new(ErrorKind::Unsupported, place(), want, got).hint("start the run without --resume"))
+                Err(Error::new(ErrorKind::Unsupported, place(), want, got)
+                    .hint("start the run without --resume"))
             }
         };
     }

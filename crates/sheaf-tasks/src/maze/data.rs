@@ -134,8 +134,7 @@ pub fn train_validation_split(
 ) -> Result<(MazeSet, MazeSet)> {
     let mut held_out = HashSet::new();
     generate_distinct(shape, seed, test, &mut held_out)?;
-    let validation =
-        draw_where(shape, seed, FIRST_VALIDATION_MAZE, validation, |key| held_out.insert(key))?;
+    let validation = draw_where(shape, seed, FIRST_VALIDATION_MAZE, validation, |key| held_out.insert(key))?;
     let train = draw_where(shape, seed, FIRST_TRAINING_MAZE, train, |key| !held_out.contains(&key))?;
     Ok((train, validation))
 }

@@ -17,9 +17,7 @@ use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weigh
 use sheaf_learn::train::loss::IGNORE;
 
 use super::carve::MazeShape;
-use super::data::{
-    MazeSet, check_count, generate, train_test_split, train_validation_split, validation,
-};
+use super::data::{MazeSet, check_count, generate, train_test_split, train_validation_split, validation};
 use super::metrics::{Judge, Summary, argmax};
 use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};

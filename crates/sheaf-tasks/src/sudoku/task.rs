@@ -167,14 +167,12 @@ impl task::Task for Sudoku {
         if data.test_count == 0 {
             return wrong("data.test_count", "at least 1", 0);
         }
-        for (key, count) in
-            [
-                ("count", data.count),
-                ("generated", data.generated),
-                ("test_count", data.test_count),
-                ("validation_count", data.validation_count),
-            ]
-        {
+        for (key, count) in [
+            ("count", data.count),
+            ("generated", data.generated),
+            ("test_count", data.test_count),
+            ("validation_count", data.validation_count),
+        ] {
             at_most(&format!("data.{key}"), "puzzles", MAX_PUZZLES, count)?;
         }
         if data.source == "generate" && data.count * data.variants() < batch {

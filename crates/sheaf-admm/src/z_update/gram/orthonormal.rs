@@ -51,12 +51,12 @@ pub struct Orthonormal<T> {
 
 /// Named scratch.
 struct Work<'s, T> {
-    y: &'s mut [T],      // [n]
-    d_y: &'s mut [T],    // [n]
-    xi: &'s mut [T],     // [n]
-    sums: &'s mut [T],   // [cliques, d_e]
-    scales: &'s mut [T], // [cliques]; [cliques, d_e] if rows are scaled
-    squares: &'s mut [T], // [d_e], t
+    y: &'s mut [T],         // [n]
+    d_y: &'s mut [T],       // [n]
+    xi: &'s mut [T],        // [n]
+    sums: &'s mut [T],      // [cliques, d_e]
+    scales: &'s mut [T],    // [cliques]; [cliques, d_e] if rows are scaled
+    squares: &'s mut [T],   // [d_e], t
     d_squares: &'s mut [T], // [d_e]
 }
 

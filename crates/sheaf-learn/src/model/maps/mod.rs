@@ -51,7 +51,7 @@ pub enum Form {
 pub struct ModelMaps {
     form: Form,
     kind: MapKind,
-    base: Range<usize>, // [bases, d_e, d_v]
+    base: Range<usize>,   // [bases, d_e, d_v]
     scales: Range<usize>, // [d_e], logarithms; empty without scales
     rank: usize,
     scale: f64,
@@ -203,7 +203,12 @@ impl ModelMaps {
         p.stack.vjp(grad, d_stack)?;
         match self.kind {
             MapKind::Orthonormal => {
-                self.lengthen_vjp(&params[self.scales.clone()], &p.base[..len], d_stack, &mut d_params[self.scales.clone()]);
+                self.lengthen_vjp(
+                    &params[self.scales.clone()],
+                    &p.base[..len],
+                    d_stack,
+                    &mut d_params[self.scales.clone()],
+                );
                 p.cayley.vjp(self.d_v, d_stack, &mut d_params[self.base.clone()]);
             }
             _ => {
