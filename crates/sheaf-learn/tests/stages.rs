@@ -183,7 +183,6 @@ fn a_recipe_killed_between_two_files_ends_with_the_same_files() {
         &["stage-2/final.safetensors", "final.safetensors", "best.safetensors"],
         &all_of_two,
         &["stage-1/final.safetensors", "stage-2", "best.safetensors", "final.safetensors"],
-        &["stage-1", "stage-2", "best.safetensors", "final.safetensors"],
     ] {
         let dir = Dir::new("killed");
         go(&dir.0, &recipe, false, None).unwrap();
@@ -194,6 +193,14 @@ fn a_recipe_killed_between_two_files_ends_with_the_same_files() {
         go(&dir.0, &recipe, true, None).unwrap();
         assert!(want == result(&dir.0), "without {gone:?}");
     }
+    // Before the first checkpoint there is nothing to resume; the same command starts again.
+    let dir = Dir::new("killed-at-once");
+    go(&dir.0, &recipe, false, Some(1)).unwrap();
+    fs::remove_dir_all(dir.0.join("stage-1")).unwrap();
+    let error = go(&dir.0, &recipe, true, None).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("without --resume"), "{error}");
+    go(&dir.0, &recipe, false, None).unwrap();
+    assert!(want == result(&dir.0));
 }
 
 #[test]

@@ -12,5 +12,6 @@ mod run;
 mod runs;
 mod solve;
 mod solve_sudoku;
+mod stages;
 mod sudoku;
 mod support;

@@ -10,7 +10,8 @@
 //!
 //! **Same bits.** A stage is a run like any other and resumes like one. It is complete when its `final.safetensors`
 //! exists, which is written whole, after its last checkpoint. So a recipe that was killed goes on in the first stage
-//! that is not complete: from its newest checkpoint or, if it has none, from its start.
+//! that is not complete: from its newest checkpoint or, if it has none, from its start. One that was killed before the
+//! first checkpoint of all starts again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,14 +71,18 @@ pub fn stage_dir(dir: &Path, number: usize) -> PathBuf {
 pub fn check_dir(dir: &Path, resume: bool) -> Result<()> {
     let place = || dir.display().to_string();
     if resume {
-        let (want, got) = ("a run of stages to resume", "a directory without one");
-        return match dir.join("config.toml").is_file() {
-            true => RunLock::take(dir).map(drop),
-            false => {
-                Err(Error::new(ErrorKind::Unsupported, place(), want, got)
-                    .hint("start the run without --resume"))
-            }
-        };
+        // Before its first checkpoint there is nothing to resume, and the weights it began from may be known to its first
+        // start alone.
+        let first = stage_dir(dir, 1);
+        if dir.join("config.toml").is_file()
+            && (RunDir::has_run(&first) || first.join("final.safetensors").is_file())
+        {
+            return RunLock::take(dir).map(drop);
+        }
+        let (want, got) = ("a run of stages with a checkpoint to resume from", "a directory without one");
+        return Err(
+            Error::new(ErrorKind::Unsupported, place(), want, got).hint("start the run without --resume")
+        );
     }
     if !dir.is_dir() {
         return check_creatable(dir);
