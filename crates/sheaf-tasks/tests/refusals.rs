@@ -25,6 +25,7 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
         (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
         (&["model.rank=0"], "model.rank"),
+        (&["model.gates=true", "model.maps=shared"], "model.gates"),
         (&["model.objective=dense", "model.objective_rank=0"], "model.objective_rank"),
         (&["model.objective=qp", "model.objective_rows=0"], "model.objective_rows"),
         (&["model.objective=equality", "model.objective_rows=10"], "model.objective_rows"),

@@ -174,6 +174,10 @@ impl ModelSection {
                 wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
             );
         }
+        if self.gates && maps != MapKind::LowRank {
+            return Err(refused("model.gates", "false without a LoRA update", "true")
+                .hint("gates multiply the update of model.maps = \"low-rank\""));
+        }
         if maps != MapKind::Orthonormal {
             return Ok(());
         }
