@@ -176,7 +176,7 @@ impl task::Task for Maze {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 14] = [
+        const MODULES: [(&str, &str); 15] = [
             ("encoder/input_norm", "MLPEncoderV2_0/input_norm"),
             ("encoder/dense", "MLPEncoderV2_0/dense"),
             ("encoder/h", "MLPEncoderV2_0/comm_head/comm_dense"),

@@ -234,7 +234,7 @@ impl task::Task for Mnist {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 10] = [
+        const MODULES: [(&str, &str); 11] = [
             ("encoder/input", "MLPEncoder_0/input_proj"),
             ("encoder/block", "MLPEncoder_0/block_0"),
             ("encoder/h", "MLPEncoder_0/comm_head/comm_dense"),

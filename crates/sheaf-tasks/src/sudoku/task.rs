@@ -183,7 +183,7 @@ impl task::Task for Sudoku {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 14] = [
+        const MODULES: [(&str, &str); 15] = [
             ("encoder/token", "SudokuEncoder_0/token_embed"),
             ("encoder/board_position", "SudokuEncoder_0/global_pos_embed"),
             ("encoder/norm", "SudokuEncoder_0/pre_flat_norm"),
