@@ -10,6 +10,7 @@ mod install;
 mod machete;
 mod mutants;
 mod package;
+mod python;
 mod readme;
 mod run;
 
@@ -26,6 +27,8 @@ cargo xtask package                builds every published crate from its package
 cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a release build
 cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
 cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, with cargo-mutants
+cargo xtask wheel                  a wheel of the Python package, in target/wheels
+cargo xtask python full            its tests with current packages: torch, jax, numpy (fetches 3 GB)
 cargo xtask fixtures [--check]     makes the numpy fixtures again (or compares them), in tools/.venv";
 
 fn main() -> ExitCode {
@@ -60,6 +63,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["kills", count] => fuzz::kills(count),
         ["mutants", count] => mutants::run(count, "1"),
         ["mutants", count, seed] => mutants::run(count, seed),
+        ["wheel"] => python::wheel(),
+        ["python", "full"] => ci::python_full(),
         ["fixtures"] => fixtures::make(&[]),
         ["fixtures", "--check"] => fixtures::make(&["--check"]),
         other => bail!("unknown arguments {other:?}\n{HELP}"),
