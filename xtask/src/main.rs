@@ -11,6 +11,7 @@ mod install;
 mod machete;
 mod mutants;
 mod package;
+mod python;
 mod readme;
 mod run;
 
@@ -28,6 +29,8 @@ cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a 
 cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
 cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, with cargo-mutants
 cargo xtask card [--check]         writes the model card of the weights that ship (or compares it)
+cargo xtask wheel                  a wheel of the Python package, in target/wheels
+cargo xtask python full            its tests with current packages: torch, jax, numpy (fetches 3 GB)
 cargo xtask fixtures [--check]     makes the numpy fixtures again (or compares them), in tools/.venv";
 
 fn main() -> ExitCode {
@@ -64,6 +67,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["mutants", count, seed] => mutants::run(count, seed),
         ["card"] => card::make(false),
         ["card", "--check"] => card::make(true),
+        ["wheel"] => python::wheel(),
+        ["python", "full"] => ci::python_full(),
         ["fixtures"] => fixtures::make(&[]),
         ["fixtures", "--check"] => fixtures::make(&["--check"]),
         other => bail!("unknown arguments {other:?}\n{HELP}"),
