@@ -128,7 +128,8 @@ fn a_proposal_that_is_set_enters_the_consensus_and_the_dual() {
 fn duals_change_at_every_point_of_an_iteration() {
     let grid = Grid::new(4);
     let all = |before| {
-        let action = Action::Scale { of: Variable::U, agents: Agents::All(All::All), coordinates: None, by: 0.0 };
+        let action =
+            Action::Scale { of: Variable::U, agents: Agents::All(All::All), coordinates: None, by: 0.0 };
         let one = Intervention { k: 6, before: Some(before), action };
         grid.play(6, vec![one]).unwrap().0[5].clone()
     };
@@ -159,7 +160,8 @@ fn a_pin_holds_its_coordinates_until_it_is_released() {
         };
         let (seen, _) = grid.play(20, vec![at(3, pin)]).unwrap();
         for (k, states) in seen.iter().enumerate() {
-            let held = [1, 7].iter().all(|&a| states[index][a * D_V] == 0.25 && states[index][a * D_V + 2] == -0.5);
+            let held =
+                [1, 7].iter().all(|&a| states[index][a * D_V] == 0.25 && states[index][a * D_V + 2] == -0.5);
             assert_eq!(held, (2..7).contains(&k), "{of:?} after iteration {}", k + 1);
         }
     }
@@ -192,7 +194,8 @@ fn a_kick_is_forgotten_because_the_problem_is_convex() {
     };
     let (kicked, _) = grid.play(600, vec![at(40, noise.clone())]).unwrap();
     let (plain, _) = grid.play(600, Vec::new()).unwrap();
-    let far = |k: usize| (0..AGENTS * D_V).map(|i| (kicked[k][0][i] - plain[k][0][i]).abs()).fold(0.0, f64::max);
+    let far =
+        |k: usize| (0..AGENTS * D_V).map(|i| (kicked[k][0][i] - plain[k][0][i]).abs()).fold(0.0, f64::max);
     assert!(far(40) > 0.1 && far(599) < 1e-6, "{} then {}", far(40), far(599));
     // The same list gives the same bits.
     assert_eq!(grid.play(60, vec![at(40, noise)]).unwrap().0[..], kicked[..60]);
@@ -221,7 +224,9 @@ fn a_cut_edge_is_a_sheaf_without_it_and_a_joined_one_is_back() {
     let ends: Vec<_> = grid.sheaf.edge_ends().collect();
     let meets = |e: usize| matches!((ends[e].0.0, ends[e].1.0), (0, 1) | (4, 8));
     let cut = grid.sheaf.without_edges(meets).unwrap();
-    let (seen, _) = grid.play(9, vec![at(4, Action::Cut(vec![[1, 0], [4, 8]])), at(7, Action::Join(vec![[0, 1], [8, 4]]))]).unwrap();
+    let (seen, _) = grid
+        .play(9, vec![at(4, Action::Cut(vec![[1, 0], [4, 8]])), at(7, Action::Join(vec![[0, 1], [8, 4]]))])
+        .unwrap();
     let (whole, without) = (grid.problem(&grid.sheaf), grid.problem(&cut));
     let [_, z, u] = grid.solve(&whole, &zeros(), &zeros(), 3);
     let after = grid.solve(&without, &z, &u, 3);

@@ -17,11 +17,11 @@ use sheaf_admm::Result;
 use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
+#[cfg(feature = "explore")]
+use crate::commands::explore;
 use crate::commands::{
     Bench, Export, Job, Train, completions, doctor, eval, import, inspect, intervene, man, run, trace,
 };
-#[cfg(feature = "explore")]
-use crate::commands::explore;
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;

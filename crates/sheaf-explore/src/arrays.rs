@@ -69,7 +69,8 @@ impl Arrays {
         for (name, array) in &self.0 {
             let bytes = len_of(array.values());
             let (dtype, shape) = (array.values().dtype(), array.shape());
-            entries.push(json!({"name": name, "type": dtype, "shape": shape, "offset": offset, "bytes": bytes}));
+            entries
+                .push(json!({"name": name, "type": dtype, "shape": shape, "offset": offset, "bytes": bytes}));
             offset += bytes.next_multiple_of(8);
         }
         let mut header = json!({"about": about, "arrays": entries}).to_string().into_bytes();
@@ -80,8 +81,12 @@ impl Arrays {
         message.extend_from_slice(&header);
         for (_, array) in &self.0 {
             match array.values() {
-                Values::F32(values) => values.iter().for_each(|v| message.extend_from_slice(&v.to_le_bytes())),
-                Values::I32(values) => values.iter().for_each(|v| message.extend_from_slice(&v.to_le_bytes())),
+                Values::F32(values) => {
+                    values.iter().for_each(|v| message.extend_from_slice(&v.to_le_bytes()))
+                }
+                Values::I32(values) => {
+                    values.iter().for_each(|v| message.extend_from_slice(&v.to_le_bytes()))
+                }
                 Values::U8(values) => message.extend_from_slice(values),
                 _ => {}
             }

@@ -52,15 +52,15 @@ impl Comparison {
                 distances.push(square.sqrt());
             }
         }
-        let mean = |values: &[f32]| {
-            (values.iter().map(|v| v * v).sum::<f32>() / values.len().max(1) as f32).sqrt()
-        };
+        let mean =
+            |values: &[f32]| (values.iter().map(|v| v * v).sum::<f32>() / values.len().max(1) as f32).sqrt();
         let distance: Vec<f32> = distances.chunks_exact(n.max(1)).map(mean).collect();
         let differing: Vec<usize> = (0..count).map(|k| differing(base, run, k)).collect();
         let last_x = base.x.chunks_exact(states.max(1)).nth(count.saturating_sub(1)).unwrap_or_default();
         let size = (last_x.iter().map(|x| x * x).sum::<f32>() / n.max(1) as f32).sqrt();
         let last_distances = distances.chunks_exact(n.max(1)).next_back().unwrap_or_default();
-        let agents_changed = (0..last_distances.len()).filter(|&i| last_distances[i] > CHANGED * size).collect();
+        let agents_changed =
+            (0..last_distances.len()).filter(|&i| last_distances[i] > CHANGED * size).collect();
         let parted = differing.iter().position(|&d| d > 0);
         let again = parted.and_then(|parted| (parted..count).find(|&k| differing[k] == 0));
         let tail = differing.iter().rev().take_while(|&&d| d == 0).count();
@@ -103,9 +103,8 @@ fn span(script: &Script) -> (Option<usize>, Option<usize>) {
 fn differing(base: &Record, run: &Record, k: usize) -> usize {
     let (a, b) = (base.votes_at(k), run.votes_at(k));
     if !a.is_empty() {
-        let best = |votes: &[f32]| {
-            (1..votes.len()).fold(0, |best, c| if votes[c] > votes[best] { c } else { best })
-        };
+        let best =
+            |votes: &[f32]| (1..votes.len()).fold(0, |best, c| if votes[c] > votes[best] { c } else { best });
         return usize::from(best(a) != best(b));
     }
     base.classes_at(k).iter().zip(run.classes_at(k)).filter(|(a, b)| a != b).count()

@@ -57,10 +57,6 @@ impl<T: Real> Tape<T> {
         let z = self.z_row(k + usize::from(before >= Before::U));
         let u = self.row(k + usize::from(before == Before::End));
         let x = self.x_row(k);
-        States {
-            x: &mut self.x[x * n..][..n],
-            z: &mut self.z[z * n..][..n],
-            u: &mut self.u[u * n..][..n],
-        }
+        States { x: &mut self.x[x * n..][..n], z: &mut self.z[z * n..][..n], u: &mut self.u[u * n..][..n] }
     }
 }

@@ -50,7 +50,12 @@ pub fn explore(args: ExploreArgs) -> Result<Box<dyn Job>> {
 /// Opens the page with what the system has for that; without it the address is enough.
 fn show(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let quiet = Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let quiet = Command::new(program)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     if quiet.is_err() {
         say("open the address above in a browser");
     }

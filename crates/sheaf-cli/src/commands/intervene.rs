@@ -54,7 +54,8 @@ fn tell(report: &mut Report, script: &Script, weights: &str, outcome: &subject::
         };
         let input = record.input.last().map_or(0, |&input| usize::from(input));
         let text = outcome.field.tell(input, answer);
-        let value = json!({"answer": text, "right": answer.right, "cells": answer.classes, "votes": answer.votes});
+        let value =
+            json!({"answer": text, "right": answer.right, "cells": answer.classes, "votes": answer.votes});
         report.add(key, label, value, text);
     }
     let Some(c) = &outcome.comparison else { return };
@@ -62,7 +63,8 @@ fn tell(report: &mut Report, script: &Script, weights: &str, outcome: &subject::
     report.add("parted", "answers part", c.parted, at(c.parted));
     report.add("agree_again", "agree again", c.agree_again, at(c.agree_again));
     report.add("agree_to_the_end", "agree to the end", c.agree_to_the_end, at(c.agree_to_the_end));
-    let recovery = c.recovery.map_or("none".to_string(), |n| format!("{n} iterations after the last intervention"));
+    let recovery =
+        c.recovery.map_or("none".to_string(), |n| format!("{n} iterations after the last intervention"));
     report.add("recovery", "recovery", c.recovery, recovery);
     let cells = format!("{} at the end, {} at most", c.cells_changed, c.most_cells_changed);
     report.add("cells_changed", "cells changed", c.cells_changed, cells);

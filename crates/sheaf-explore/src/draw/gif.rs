@@ -29,7 +29,9 @@ pub fn to_gif(task: &str, outcome: &Outcome) -> Result<Vec<u8>> {
         for k in (0..count).filter(|k| (k + 1) % every == 0 || k + 1 == count) {
             let mut canvas = Canvas::new(width, height);
             for (i, (record, other)) in
-                [(outcome.base.as_ref(), None), (Some(&outcome.run), outcome.base.as_ref())].into_iter().enumerate()
+                [(outcome.base.as_ref(), None), (Some(&outcome.run), outcome.base.as_ref())]
+                    .into_iter()
+                    .enumerate()
             {
                 let Some(record) = record.filter(|record| record.iterations > k) else { continue };
                 canvas.at = [gap + i * (wide + gap), gap];
@@ -112,4 +114,3 @@ const FONT: [[u8; 5]; 10] = [
     [7, 5, 7, 5, 7],
     [7, 5, 7, 1, 7],
 ];
-

@@ -22,7 +22,10 @@ pub fn to_svg(task: &str, outcome: &Outcome) -> String {
         hex(PAPER)
     );
     let last = outcome.run.iterations.saturating_sub(1);
-    let runs = [("without interventions", outcome.base.as_ref(), None), ("with", Some(&outcome.run), outcome.base.as_ref())];
+    let runs = [
+        ("without interventions", outcome.base.as_ref(), None),
+        ("with", Some(&outcome.run), outcome.base.as_ref()),
+    ];
     for (i, (title, record, other)) in runs.into_iter().enumerate() {
         let left = GAP + i as f32 * (SIDE + GAP);
         text(&mut svg, left, GAP, &format!("{title}, k = {}", last + 1));
@@ -34,7 +37,12 @@ pub fn to_svg(task: &str, outcome: &Outcome) -> String {
         svg.push_str("</g>\n");
     }
     if let Some(comparison) = &outcome.comparison {
-        chart(&mut svg, &comparison.distance, comparison.first, [GAP, tall + 3.0 * GAP, width - 2.0 * GAP, CHART]);
+        chart(
+            &mut svg,
+            &comparison.distance,
+            comparison.first,
+            [GAP, tall + 3.0 * GAP, width - 2.0 * GAP, CHART],
+        );
     }
     svg.push_str("</svg>\n");
     svg
@@ -44,7 +52,11 @@ pub fn to_svg(task: &str, outcome: &Outcome) -> String {
 fn draw(svg: &mut String, shape: &Shape) {
     let _ = match shape {
         Shape::Box([x, y, w, h], colour) => {
-            writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{}\"/>", hex(*colour))
+            writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{}\"/>",
+                hex(*colour)
+            )
         }
         Shape::Frame([x, y, w, h], colour) => writeln!(
             svg,
@@ -70,16 +82,26 @@ fn chart(svg: &mut String, values: &[f32], first: Option<usize>, [x, y, w, h]: [
     let top = values.iter().copied().fold(0.0, f32::max);
     text(svg, x, y - 8.0, &format!("distance of states, root mean square over agents; largest {top:.3}"));
     let at = |k: usize| x + w * k as f32 / (values.len().max(2) - 1) as f32;
-    let _ = writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"none\" stroke=\"{}\"/>", hex(LINE));
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"none\" stroke=\"{}\"/>",
+        hex(LINE)
+    );
     if let Some(first) = first {
         let x = at(first - 1);
-        let _ = writeln!(svg, "<path d=\"M{x} {y}v{h}\" stroke=\"{}\" stroke-dasharray=\"4 3\"/>", hex(ORANGE));
+        let _ =
+            writeln!(svg, "<path d=\"M{x} {y}v{h}\" stroke=\"{}\" stroke-dasharray=\"4 3\"/>", hex(ORANGE));
     }
-    let points = values.iter().enumerate().map(|(k, v)| {
-        format!("{:.1},{:.1}", at(k), y + h * (1.0 - v / top.max(f32::MIN_POSITIVE)))
-    });
+    let points = values
+        .iter()
+        .enumerate()
+        .map(|(k, v)| format!("{:.1},{:.1}", at(k), y + h * (1.0 - v / top.max(f32::MIN_POSITIVE))));
     let points = points.collect::<Vec<_>>().join(" ");
-    let _ = writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>", hex(BLUE));
+    let _ = writeln!(
+        svg,
+        "<polyline points=\"{points}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>",
+        hex(BLUE)
+    );
 }
 
 fn hex([r, g, b]: Colour) -> String {

@@ -12,7 +12,9 @@ use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::metrics::argmax;
 use sheaf_tasks::maze::solve::Solver;
 use sheaf_tasks::maze::suite::sweep_min_path;
-use sheaf_tasks::maze::task::{BUILTIN, DIRECTIONS, Maze, MazeBoard, MazeConfig, MazeReader, MazeSamples, board};
+use sheaf_tasks::maze::task::{
+    BUILTIN, DIRECTIONS, Maze, MazeBoard, MazeConfig, MazeReader, MazeSamples, board,
+};
 use sheaf_tasks::maze::text::{self, TRAINED_SIZE};
 use sheaf_tasks::maze::{CLASSES, EMPTY, GOAL, START, WALL};
 
@@ -86,7 +88,13 @@ impl MazeInput {
 
 /// Paths of fresh mazes are at least this long: the published rule, or the longest that a small maze surely has.
 fn min_path(size: usize) -> usize {
-    if size == TRAINED_SIZE { 18 } else if size < TRAINED_SIZE { size / 2 } else { sweep_min_path(size) }
+    if size == TRAINED_SIZE {
+        18
+    } else if size < TRAINED_SIZE {
+        size / 2
+    } else {
+        sweep_min_path(size)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -108,20 +116,15 @@ impl Pixels {
 
 struct Mazes {
     board: MazeBoard,
-    inputs: Vec<u8>,         // [inputs, height, width]
-    labels: Vec<u8>,         // [inputs, height, width]
+    inputs: Vec<u8>,           // [inputs, height, width]
+    labels: Vec<u8>,           // [inputs, height, width]
     steps: Vec<Option<usize>>, // [inputs], of the shortest path
 }
 
 impl Explorable for Maze {
     const BUILTIN: &'static [u8] = BUILTIN;
 
-    fn field(
-        config: &MazeConfig,
-        input: &Value,
-        more: &[Value],
-        limits: &Limits,
-    ) -> Result<Box<dyn Field>> {
+    fn field(config: &MazeConfig, input: &Value, more: &[Value], limits: &Limits) -> Result<Box<dyn Field>> {
         let first = script::input::<MazeInput>("input", input)?.tokens("input", None, limits)?;
         let (mut inputs, mut labels, mut steps) = (Vec::new(), Vec::new(), Vec::new());
         let mut solver = Solver::default();

@@ -126,8 +126,8 @@ impl Picture {
 
 struct Pictures {
     board: MnistBoard,
-    images: Vec<f32>,    // [inputs, height, width]
-    dropped: Vec<bool>,  // [inputs, agents]
+    images: Vec<f32>,   // [inputs, height, width]
+    dropped: Vec<bool>, // [inputs, agents]
     labels: Vec<Option<u8>>,
     classes: usize,
     slots: usize,
@@ -136,12 +136,7 @@ struct Pictures {
 impl Explorable for Mnist {
     const BUILTIN: &'static [u8] = BUILTIN;
 
-    fn field(
-        config: &MnistConfig,
-        input: &Value,
-        more: &[Value],
-        limits: &Limits,
-    ) -> Result<Box<dyn Field>> {
+    fn field(config: &MnistConfig, input: &Value, more: &[Value], limits: &Limits) -> Result<Box<dyn Field>> {
         let mut given = vec![("input".to_string(), script::input::<PictureInput>("input", input)?)];
         for (i, value) in more.iter().enumerate() {
             let place = format!("inputs[{i}]");
@@ -227,9 +222,11 @@ impl Field for Pictures {
     }
 
     fn tell(&self, _input: usize, answer: &Answer) -> String {
-        let best = answer.votes.iter().enumerate().fold((0, 0.0), |best, (class, &vote)| {
-            if vote > best.1 { (class, vote) } else { best }
-        });
+        let best = answer
+            .votes
+            .iter()
+            .enumerate()
+            .fold((0, 0.0), |best, (class, &vote)| if vote > best.1 { (class, vote) } else { best });
         format!("a {}, with {:.0} % of the votes", best.0, 100.0 * best.1)
     }
 

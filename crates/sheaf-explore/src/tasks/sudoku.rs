@@ -52,7 +52,12 @@ impl BoardInput {
         for &[row, column, digit] in &self.set {
             if row > 8 || column > 8 || digit > 9 {
                 let (expected, got) = ("rows and columns 0 to 8, digits 0 to 9", [row, column, digit]);
-                return Err(Error::new(ErrorKind::OutOfRange, format!("{place}.set"), expected, format!("{got:?}")));
+                return Err(Error::new(
+                    ErrorKind::OutOfRange,
+                    format!("{place}.set"),
+                    expected,
+                    format!("{got:?}"),
+                ));
             }
             grid[9 * row + column] = digit as u8;
         }
@@ -151,9 +156,8 @@ impl Field for Puzzles {
     }
 
     fn tell(&self, input: usize, answer: &Answer) -> String {
-        let wrong = self.solutions[input].map(|solution| {
-            (0..CELLS).filter(|&cell| solution[cell] != answer.classes[cell]).count()
-        });
+        let wrong = self.solutions[input]
+            .map(|solution| (0..CELLS).filter(|&cell| solution[cell] != answer.classes[cell]).count());
         match (answer.right, wrong) {
             (true, _) => "solved: every unit holds every digit".into(),
             (false, Some(wrong)) => format!("not solved: {wrong} of 81 cells differ from the solution"),

@@ -77,13 +77,8 @@ impl Intervention {
                 if self.point() != Before::X {
                     let expected = "\"x\": the problem changes between iterations";
                     let got = format!("{:?}", self.point()).to_lowercase();
-                    return Err(Error::new(
-                        ErrorKind::Unsupported,
-                        format!("{place}.before"),
-                        expected,
-                        got,
-                    )
-                    .hint("leave `before` out"));
+                    return Err(Error::new(ErrorKind::Unsupported, format!("{place}.before"), expected, got)
+                        .hint("leave `before` out"));
                 }
                 self.check_problem(&within, shape)
             }
@@ -94,7 +89,9 @@ impl Intervention {
     fn check_point(&self, place: &str, of: Variable) -> Checked {
         let lost = match (of, self.point()) {
             (Variable::X, Before::X) => Some("the x-update writes x next: act before \"z\""),
-            (Variable::H, Before::Z | Before::U) => Some("a round of messages has no inner points: \"x\" or \"end\""),
+            (Variable::H, Before::Z | Before::U) => {
+                Some("a round of messages has no inner points: \"x\" or \"end\"")
+            }
             _ => None,
         };
         match lost {
@@ -134,7 +131,12 @@ impl Intervention {
             Action::Pin { to, until, .. } => {
                 if let Some(until) = until.filter(|&until| until <= self.k) {
                     let expected = format!("an iteration after {}", self.k);
-                    return Err(Error::new(ErrorKind::OutOfRange, format!("{within}.until"), expected, until));
+                    return Err(Error::new(
+                        ErrorKind::OutOfRange,
+                        format!("{within}.until"),
+                        expected,
+                        until,
+                    ));
                 }
                 to.as_ref().map_or(Ok(()), |to| fits(&format!("{within}.to"), to))
             }
@@ -160,7 +162,8 @@ impl Intervention {
             }
             Action::Input(_) => Ok(()),
             _ if shape.kind == Kind::Messages => {
-                let expected = "an action on h, agents, edges or the input: message passing has no such number";
+                let expected =
+                    "an action on h, agents, edges or the input: message passing has no such number";
                 Err(Error::new(ErrorKind::Unsupported, within, expected, self.action.name()))
             }
             Action::Steps(0) => Err(Error::new(ErrorKind::NotPositive, within, "at least 1 step", 0)),

@@ -199,7 +199,10 @@ pub enum All {
 #[cfg_attr(
     feature = "serde",
     derive(Serialize, Deserialize),
-    serde(untagged, expecting = "a number, or a list of numbers: one per coordinate, or per agent and coordinate")
+    serde(
+        untagged,
+        expecting = "a number, or a list of numbers: one per coordinate, or per agent and coordinate"
+    )
 )]
 pub enum Values {
     /// The same for all.

@@ -66,7 +66,9 @@ impl Part {
         let count = self.removed.len();
         match action {
             Action::Remove(agents) => agents.numbers(count).into_iter().for_each(|i| self.removed[i] = true),
-            Action::Restore(agents) => agents.numbers(count).into_iter().for_each(|i| self.removed[i] = false),
+            Action::Restore(agents) => {
+                agents.numbers(count).into_iter().for_each(|i| self.removed[i] = false)
+            }
             Action::Cut(pairs) => self.mark(pairs, edges, true),
             Action::Join(pairs) => self.mark(pairs, edges, false),
             Action::Rho(value) => self.rho = Some(*value),
@@ -109,7 +111,9 @@ impl<T: Real> Posed<T> {
     pub fn new(given: &Problem<'_, T>, part: &Part) -> Result<Self> {
         let (op, whole) = (&given.op, given.op.sheaf());
         let sheaf = part.sheaf(whole)?;
-        let dims = |e: usize| whole.edges()[e].start as usize..(whole.edges()[e].start + whole.edges()[e].dim) as usize;
+        let dims = |e: usize| {
+            whole.edges()[e].start as usize..(whole.edges()[e].start + whole.edges()[e].dim) as usize
+        };
         let kept = (0..whole.edge_count()).filter(|&e| !part.cut[e]);
         let (mut offsets, mut weights) = (Vec::new(), Vec::new());
         if let Some(all) = op.offsets() {

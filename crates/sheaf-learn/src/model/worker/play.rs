@@ -51,9 +51,7 @@ pub fn play<T: Real, E: Encoder, D: Decoder>(
     let mut film = Film { at, index, look: Worker::default(), outputs: Vec::new(), see };
     match at.model.choices.coordination {
         CoordinationKind::Admm => admm(at, index, &workers, iterations, interventions, &mut film),
-        CoordinationKind::MessagePassing => {
-            messages(at, &workers, iterations, interventions, &mut film)
-        }
+        CoordinationKind::MessagePassing => messages(at, &workers, iterations, interventions, &mut film),
         CoordinationKind::None => {
             let expected = "agents that coordinate: \"admm\" or \"message-passing\"";
             Err(Error::new(ErrorKind::Unsupported, "model.coordination", expected, "\"none\"")
@@ -85,7 +83,8 @@ impl<T: Real, E: Encoder, D: Decoder> Film<'_, '_, T, E, D> {
         self.outputs.clear();
         self.outputs.extend_from_slice(&self.look.outputs()[..agents * each]);
         // Equal logits leave a mean of others as it is.
-        for (own, _) in self.outputs.chunks_exact_mut(each).zip(&now.part.removed).filter(|(_, gone)| **gone) {
+        for (own, _) in self.outputs.chunks_exact_mut(each).zip(&now.part.removed).filter(|(_, gone)| **gone)
+        {
             own.fill(T::ZERO);
         }
         let (outputs, part, edges) = (&self.outputs[..], now.part, now.edges);
@@ -184,7 +183,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         let posed = Posed::new(at, index, columns, parts, maps)?;
         let (op, sheaf) = (&posed.problem().op, at.sheaf);
         let (own, row) = (sheaf.state_offsets()[agent], sheaf.row_offsets()[agent]);
-        let (width, rows) = (sheaf.state_offsets()[agent + 1] - own, *sheaf.slot_rows(agent).last().unwrap_or(&0));
+        let (width, rows) =
+            (sheaf.state_offsets()[agent + 1] - own, *sheaf.slot_rows(agent).last().unwrap_or(&0));
         let (mut z, mut y) = (vec![T::ZERO; sheaf.state_len()], vec![T::ZERO; sheaf.row_len()]);
         let mut columns = vec![T::ZERO; rows * width];
         // Column c of a map is what it makes of the unit vector c.
