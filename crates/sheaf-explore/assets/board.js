@@ -87,7 +87,7 @@ export class Board {
 
   // Frames where the answer differs from that of the other run.
   differing(film, classes, look) {
-    if (!look.other) return;
+    if (!look.other || look.layer !== "answer") return;
     const other = frames(look.other, look.otherPrefix, look.k).classes;
     if (!other || other.length !== classes.length) return;
     const { context } = this, { width } = film.about;
@@ -159,12 +159,12 @@ export class Board {
   heat(film, look) {
     const values = layer(film, look);
     if (!values) return;
-    const { context } = this, [low, high] = look.range, size = film.about.patch ? Math.max(1, film.about.patch * 0.5) : 0.62;
+    const { context } = this, [low, high] = look.range, size = film.about.patch ? spacing(film) * 0.94 : 0.62;
     const signed = look.layer === "ratio";
     for (let i = 0; i < values.length; i++) {
       const [x, y] = centre(film, i), v = values[i];
       const t = signed ? 0.5 + v / 4 : (Math.log(Math.max(v, 1e-12)) - low) / (high - low);
-      context.fillStyle = css(SCALE[Math.max(0, Math.min(63, Math.round(t * 63)))], 0.86);
+      context.fillStyle = css(SCALE[Math.max(0, Math.min(63, Math.round(t * 63)))], film.about.patch ? 0.8 : 1);
       context.fillRect(x - size / 2, y - size / 2, size, size);
     }
   }
@@ -266,6 +266,9 @@ export class Board {
     return column >= 0 && row >= 0 && column < width && row < height ? row * width + column : null;
   }
 }
+
+// The distance between neighbouring agents of a grid.
+const spacing = (film) => Math.max(1, Math.abs(film.places[3] - film.places[1]));
 
 // The centre of an agent: grids count from the middle of a cell.
 export const centre = (film, i) => [film.places[2 * i + 1] + 0.5, film.places[2 * i] + 0.5];

@@ -30,7 +30,7 @@ export function curves(canvas, film, { k, marks, distance }) {
   for (let power = Math.ceil(Math.log10(low)); power <= Math.log10(high); power++) {
     const at = y(10 ** power);
     context.beginPath(); context.moveTo(left, at); context.lineTo(right, at); context.stroke();
-    context.textAlign = "right"; context.fillText(`10${superscript(power)}`, right - 2, at - 6);
+    if (power % Math.ceil(Math.log10(high / low) / 3) === 0) context.textAlign = "right", context.fillText(`10${superscript(power)}`, right - 2, at - 6);
   }
   for (const mark of marks) {
     context.fillStyle = warm;

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::limits::{at_most, product};
-use sheaf_learn::model::CoordinationKind;
 use sheaf_learn::model::evaluate::Single;
+use sheaf_learn::model::{ConsensusKind, CoordinationKind};
 use sheaf_learn::task::{Task, Weights};
 use sheaf_learn::train::WeightsFile;
 use sheaf_tasks::maze::task::Maze;
@@ -120,6 +120,8 @@ impl<K: Explorable> Subject for Loaded<K> {
             CoordinationKind::MessagePassing => "message-passing",
             CoordinationKind::None => "none",
         };
+        let closed = [ConsensusKind::Exact, ConsensusKind::ClosedForm];
+        let iterates = !closed.contains(&model.choices().consensus);
         json!({
             "name": self.name,
             "task": K::NAME,
@@ -131,7 +133,7 @@ impl<K: Explorable> Subject for Loaded<K> {
             "rho": f64::from(model.rho(&self.weights.params).0),
             "gamma": (!model.choices().hard).then_some(section.gamma),
             "relaxation": section.relaxation,
-            "steps": section.cg_steps,
+            "steps": iterates.then_some(section.cg_steps),
         })
     }
 
@@ -169,8 +171,15 @@ impl<K: Explorable> Subject for Loaded<K> {
             }
             failed.map_or_else(|| Ok(recorder.finish()), Err)
         };
-        let run = film(script)?;
-        let base = want.compare.then(|| film(&script.undisturbed())).transpose()?;
+        // Both runs at once: neither reads what the other writes.
+        let (run, base) = match want.compare {
+            false => (film(script), None),
+            true => std::thread::scope(|scope| {
+                let base = scope.spawn(|| film(&script.undisturbed()));
+                (film(script), Some(base.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+            }),
+        };
+        let (run, base) = (run?, base.transpose()?);
         let comparison = base.as_ref().map(|base| Comparison::of(sheaf, base, &run, script));
         let detail = want.keep.agent.map(|agent| detail(&single, &*field, agent)).transpose()?;
         drop(single);

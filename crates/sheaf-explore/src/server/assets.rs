@@ -21,6 +21,7 @@ const FILES: &[(&str, &str, &[u8])] = files! {
     "state.js" "text/javascript; charset=utf-8"
     "wire.js" "text/javascript; charset=utf-8"
     "board.js" "text/javascript; charset=utf-8"
+    "controls.js" "text/javascript; charset=utf-8"
     "charts.js" "text/javascript; charset=utf-8"
     "agent.js" "text/javascript; charset=utf-8"
     "edit.js" "text/javascript; charset=utf-8"
