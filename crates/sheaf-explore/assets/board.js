@@ -17,10 +17,11 @@ export class Board {
     const { canvas } = this, ratio = devicePixelRatio || 1;
     const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
     if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
-    const extra = film.about.model.task === "sudoku" ? 2.6 : 0;
+    const extra = film.about.model.task === "sudoku" ? 3 : 0;
     const { height: rows, width: columns } = film.about;
     this.scale = Math.max(1, Math.min(width / (columns + extra), height / (rows + extra)));
-    if (!extra) this.scale = Math.max(1, Math.floor(this.scale));
+    // Whole pixels are sharper; of small cells they would cost too much of the board.
+    if (!extra && this.scale >= 8) this.scale = Math.floor(this.scale);
     this.x = Math.floor((width - (columns + extra) * this.scale) / 2);
     this.y = Math.floor((height - (rows + extra) * this.scale) / 2);
   }

@@ -65,10 +65,10 @@ const superscript = (n) => String(n).replace(/./g, (c) => ({ "-": "⁻" }[c] ?? 
 // A matrix as an image, signed colours, one pixel a number.
 export function matrix(canvas, values, rows, columns, cellHeight) {
   const image = new ImageData(columns, rows);
-  let top = 1e-9;
-  for (const v of values) top = Math.max(top, Math.abs(v));
+  // A few outliers must not make everything else pale.
+  const sizes = Float32Array.from(values, Math.abs).sort(), top = Math.max(1e-9, sizes[Math.floor((sizes.length - 1) * 0.985)]);
   for (let i = 0; i < rows * columns; i++) {
-    const colour = SIGNED[Math.round(32 + (32 * values[i]) / top)];
+    const colour = SIGNED[Math.round(32 + 32 * Math.max(-1, Math.min(1, values[i] / top)))];
     image.data.set([...colour, 255], 4 * i);
   }
   [canvas.width, canvas.height] = [columns, rows];

@@ -14,7 +14,7 @@ const $ = (id) => document.getElementById(id);
 const left = new Board($("left").querySelector("canvas")), right = new Board($("right").querySelector("canvas"));
 const all = { models: [], film: null, other: null, playing: false, dirty: true, panel: true, ranges: new Map() };
 // For tests: what is shown and how fast.
-window.sheaf = { view, experiment, all, frames: 0 };
+window.sheaf = { view, experiment, all, right, frames: 0 };
 
 const line = new Line(arrived, failed, (busy) => document.body.classList.toggle("busy", busy));
 const editor = new Editor(right, () => all.film, changed, choose, draw);
@@ -161,7 +161,7 @@ function render() {
   $("left").hidden = !twin;
   if (twin) {
     $("left-title").innerHTML = other ? `<b>${escape(other.about.model.name)}</b>` : "<b>Undisturbed</b>";
-    left.draw(twin, { ...look(twin, Math.min(k, twin.shapes.curves[0]), prefix), agent: view.agent, missing: other ? missing(k) : { removed: new Set(), cut: new Set(), pinned: new Set() } });
+    left.draw(twin, { ...look(twin, Math.min(k, twin.shapes.curves[0]), prefix), ...(view.layer === "difference" ? { layer: "answer" } : {}), agent: view.agent, missing: other ? missing(k) : { removed: new Set(), cut: new Set(), pinned: new Set() } });
   }
   $("right-title").innerHTML = other ? `<b>${escape(film.about.model.name)}</b>` : base ? "<b>With your interventions</b>" : "";
   right.draw(film, { ...look(film, k, ""), agent: view.agent, missing: missing(k), drag: editor.drag, cell: view.tool === "digit" ? editor.cell : null, other: twin, otherPrefix: prefix });

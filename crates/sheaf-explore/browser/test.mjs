@@ -45,17 +45,16 @@ const choose = (page, box, value) => page.click(`#${box} button[value="${value}"
 
 // Where an agent, or a cell, is on the screen.
 const agentAt = (page, agent) => page.evaluate((agent) => {
-  const { film } = window.sheaf.all, canvas = document.querySelector("#right canvas"), box = canvas.getBoundingClientRect();
-  const extra = film.about.model.task === "sudoku" ? 2.6 : 0, ratio = canvas.width / box.width;
-  let scale = Math.min(canvas.width / (film.about.width + extra), canvas.height / (film.about.height + extra));
-  if (!extra) scale = Math.floor(scale);
-  const left = Math.floor((canvas.width - (film.about.width + extra) * scale) / 2), top = Math.floor((canvas.height - (film.about.height + extra) * scale) / 2);
+  const { film } = window.sheaf.all, { canvas, scale, x, y } = window.sheaf.right, box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
   const [row, column] = typeof agent === "number" ? [film.places[2 * agent], film.places[2 * agent + 1]] : agent;
-  return { x: box.left + (left + (column + 0.5) * scale) / ratio, y: box.top + (top + (row + 0.5) * scale) / ratio };
+  return { x: box.left + (x + (column + 0.5) * scale) / ratio, y: box.top + (y + (row + 0.5) * scale) / ratio };
 }, agent);
 const pixel = (page, place) => page.evaluate(({ x, y }) => {
   const canvas = document.querySelector("#right canvas"), box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
-  return Array.from(canvas.getContext("2d").getImageData(Math.round((x - box.left) * ratio), Math.round((y - box.top) * ratio), 1, 1).data.subarray(0, 3));
+  // A copy, so that reading does not change how the page's canvas is drawn.
+  const copy = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }), context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, -Math.round((x - box.left) * ratio), -Math.round((y - box.top) * ratio));
+  return Array.from(context.getImageData(0, 0, 1, 1).data.subarray(0, 3));
 }, place);
 
 const near = (a, b, far = 12) => a.every((v, i) => Math.abs(v - b[i]) <= far);
