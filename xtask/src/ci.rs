@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::install::Needs;
 use crate::run::{cargo, check, root};
-use crate::{deny, files, machete, package, python, readme};
+use crate::{browser, deny, files, machete, package, python, readme};
 
 struct Stage {
     name: &'static str,
@@ -41,6 +42,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "package", what: "what the published crates contain", run: packages },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
+    Stage { name: "browser", what: "the page of `sheaf explore` in chromium", run: page },
 ];
 
 /// Prints the table.
@@ -219,6 +221,13 @@ pub fn python_full() -> Result<()> {
 fn docs() -> Result<Outcome> {
     check(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Outcome::Done)
+}
+
+fn page() -> Result<Outcome> {
+    Ok(match browser::run()? {
+        Needs::Met => Outcome::Done,
+        Needs::Missing(what) => Outcome::NotRun(what),
+    })
 }
 
 fn readme_commands() -> Result<Outcome> {

@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "idx", read: readers::idx, seeds: seeds::idx },
     Target { name: "weights", read: readers::weights, seeds: seeds::weights },
     Target { name: "experiment", read: readers::experiment, seeds: seeds::experiment },
+    Target { name: "script", read: readers::script, seeds: seeds::script },
 ];
 
 /// The target of that name.

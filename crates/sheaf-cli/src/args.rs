@@ -4,6 +4,7 @@
 //! what is wrong before anything runs.
 
 mod bench;
+mod explore_args;
 mod numbers;
 mod run_args;
 
@@ -16,12 +17,17 @@ use sheaf_admm::Result;
 use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
+#[cfg(feature = "explore")]
+use crate::commands::explore;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, intervene, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;
+#[cfg(feature = "explore")]
+pub use explore_args::ExploreArgs;
+pub use explore_args::InterveneArgs;
 pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
 pub use run_args::RunArgs;
 
@@ -32,6 +38,7 @@ Start here:
   sheaf solve maze --help      mazes of your own, pictures, animations
   sheaf solve sudoku           watch 27 agents fill in a puzzle
   sheaf solve mnist            watch 81 agents agree on a digit
+  sheaf explore                the same in a browser: kick agents, move the goal, compare
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted.";
@@ -63,6 +70,13 @@ pub enum Command {
     /// Solve a problem of your own from a file
     #[command(after_help = run_args::EXAMPLES)]
     Run(RunArgs),
+    /// Watch agents negotiate in a browser, intervene, and see what follows
+    #[cfg(feature = "explore")]
+    #[command(after_help = explore_args::EXPLORE_EXAMPLES)]
+    Explore(ExploreArgs),
+    /// Run a script of interventions and compare with the undisturbed run
+    #[command(after_help = explore_args::INTERVENE_EXAMPLES)]
+    Intervene(InterveneArgs),
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -333,6 +347,9 @@ impl Cli {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
             Some(Command::Run(args)) => run(args)?,
+            #[cfg(feature = "explore")]
+            Some(Command::Explore(args)) => explore(args)?,
+            Some(Command::Intervene(args)) => intervene(args)?,
             Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,

@@ -5,9 +5,12 @@ mod bench_kind;
 mod completions;
 mod doctor;
 mod eval;
+#[cfg(feature = "explore")]
+mod explore;
 mod export;
 mod import;
 mod inspect;
+mod intervene;
 mod run;
 mod trace;
 mod train;
@@ -17,9 +20,12 @@ pub use bench_kind::BenchKind;
 pub use completions::{completions, man};
 pub use doctor::doctor;
 pub use eval::eval;
+#[cfg(feature = "explore")]
+pub use explore::explore;
 pub use export::Export;
 pub use import::import;
 pub use inspect::inspect;
+pub use intervene::intervene;
 pub use run::run;
 pub use trace::trace;
 pub use train::Train;

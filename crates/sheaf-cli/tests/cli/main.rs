@@ -1,6 +1,7 @@
 //! The tool from outside: arguments, output, and files on disk.
 
 mod bad_input;
+mod explore;
 mod gone_reader;
 mod help;
 mod hostile;
