@@ -17,12 +17,12 @@ use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+    Export, Job, Train, bench as measure, completions, doctor, eval, import, inspect, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;
-pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -338,7 +338,7 @@ impl Cli {
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,
-            Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+            Some(Command::Bench(args)) => measure(args)?,
             Some(Command::Doctor) => doctor(),
             Some(Command::Completions { shell }) => completions(shell),
             Some(Command::Man { out }) => man(out),
