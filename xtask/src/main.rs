@@ -1,7 +1,7 @@
 //! Repository chores. `cargo xtask ci` runs everything CI checks, cheapest first.
 
-mod card;
 mod browser;
+mod card;
 mod ci;
 mod deny;
 mod files;

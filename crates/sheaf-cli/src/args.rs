@@ -20,7 +20,8 @@ pub use crate::commands::BenchKind;
 #[cfg(feature = "explore")]
 use crate::commands::explore;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, intervene, man, run, trace,
+    Export, Job, Train, bench as measure, completions, doctor, eval, import, inspect, intervene, man, run,
+    trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
@@ -28,7 +29,7 @@ pub use bench::BenchArgs;
 #[cfg(feature = "explore")]
 pub use explore_args::ExploreArgs;
 pub use explore_args::InterveneArgs;
-pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -357,7 +358,7 @@ impl Cli {
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,
-            Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+            Some(Command::Bench(args)) => measure(args)?,
             Some(Command::Doctor) => doctor(),
             Some(Command::Completions { shell }) => completions(shell),
             Some(Command::Man { out }) => man(out),

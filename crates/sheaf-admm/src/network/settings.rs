@@ -30,6 +30,9 @@ pub struct Settings {
     pub relax: f64,
     /// Whether the problem is scaled before it is solved.
     pub scale: bool,
+    /// The most threads of a solve; 0: one per core. Only networks of more than [`chunks::AGENTS`](crate::chunks::AGENTS)
+    /// agents use more than one, and the results do not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Settings {
@@ -42,6 +45,7 @@ impl Default for Settings {
             adapt: true,
             relax: 1.6,
             scale: true,
+            threads: 0,
         }
     }
 }

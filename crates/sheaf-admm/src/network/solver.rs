@@ -12,6 +12,7 @@ use crate::admm::{Balancing, Mode, Options, Problem, ResidualKind, Start, Status
 use crate::x_update::{Objective, Penalty};
 use crate::z_update::{Exact, ZUpdate};
 use crate::{Error, ErrorKind, Result};
+use sheaf_kernels::pool;
 
 /// A network that is ready to be solved, again and again: the next solve starts where the last one ended, with its
 /// penalty, and allocates nothing.
@@ -67,10 +68,12 @@ impl Solver {
             d.iter_mut().enumerate().for_each(|(j, d)| *d /= penalty(j).sqrt());
         }
         let compiled = Compiled::new(&net, scaling)?;
-        let z_update = ZUpdate::Exact(Exact::new(&compiled.sheaf, compiled.agreement()));
+        let consensus = Exact::automatic(&compiled.op()?, compiled.agreement())?;
+        let exact = !consensus.is_iterative();
+        let z_update = ZUpdate::Exact(consensus);
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
-        let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled));
+        let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled, exact));
         let rho = settings.rho.unwrap_or(1.0);
         let mut solver = Self {
             net,
@@ -105,7 +108,12 @@ impl Solver {
     }
 
     /// As [`solve`](Self::solve); `callback` sees every iteration and ends the solve by returning `false`.
-    pub fn solve_with(&mut self, mut callback: impl FnMut(&Progress<'_>) -> bool) -> Result<&Solution> {
+    pub fn solve_with(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<&Solution> {
+        pool::with_threads(self.settings.threads, || self.rounds(callback))?;
+        Ok(&self.solution)
+    }
+
+    fn rounds(&mut self, mut callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
         let began = Instant::now();
         let Settings { tol, time_limit, .. } = self.settings;
         self.solution.history.clear();
@@ -113,7 +121,7 @@ impl Solver {
         for round in 0..ROUNDS {
             let status = self.round(inner, done, began, &mut measure, &mut callback)?;
             done = self.solution.iterations;
-            self.report(status, &measure);
+            self.report(status, &measure)?;
             let Misses { primal, dual, edges } = self.solution.misses;
             let ratio = [primal, dual, edges].into_iter().map(|(r, goal)| r / goal).fold(0.0, f64::max);
             if status != Status::Solved || ratio <= 1.0 {
@@ -143,7 +151,7 @@ impl Solver {
             }
         }
         self.solution.time = began.elapsed();
-        Ok(&self.solution)
+        Ok(())
     }
 
     /// One run of the scaled problem; keeps its state.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_kind;
+mod bench_problems;
 mod completions;
 mod doctor;
 mod eval;
@@ -15,7 +16,7 @@ mod run;
 mod trace;
 mod train;
 
-pub use bench::Bench;
+pub use bench::bench;
 pub use bench_kind::BenchKind;
 pub use completions::{completions, man};
 pub use doctor::doctor;
