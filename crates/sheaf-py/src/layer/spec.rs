@@ -173,7 +173,7 @@ impl Spec {
                 }
                 ZUpdate::Descent(descent)
             }
-            Consensus::Orthonormal => ZUpdate::Orthonormal(Orthonormal { agreement }),
+            Consensus::Orthonormal => ZUpdate::Orthonormal(Orthonormal::new(agreement)),
             Consensus::Exact => {
                 let planned = plan.get_or_init(|| Exact::new(sheaf, agreement));
                 let mut exact = planned.clone();

@@ -10,7 +10,7 @@ use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::task::{Experiment, Task, Training};
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    Init, Outcome, Progress, Run, TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile,
+    Init, Origin, Outcome, Progress, Run, TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile,
     train as run_all,
 };
 use sheaf_tasks::maze::task::Maze;
@@ -136,6 +136,7 @@ pub fn train<'py>(
             checkpoint: None,
             may_change: RESUME_MAY_CHANGE,
             init: weights.as_ref().map(|weights| Init { name: &name, weights }),
+            origin: Origin::default(),
         };
         let mut watcher = Watcher { callback: callback.as_ref(), stop, failed: None };
         let outcome = run_all(&mut *prepared.model, &run, &mut watcher, stop.flag())?;

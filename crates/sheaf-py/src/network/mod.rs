@@ -243,7 +243,8 @@ impl Network {
         scale: bool,
     ) -> PyResult<Solver> {
         let time_limit = time_limit.map(seconds).transpose()?;
-        let settings = Settings { tol, iterations, time_limit, rho, adapt, relax, scale };
+        let settings =
+            Settings { tol, iterations, time_limit, rho, adapt, relax, scale, ..Settings::default() };
         let inner = &self.inner;
         let made = run(py, None, |_| inner.solver(settings))?;
         Ok(Solver { inner: made, names: self.names.clone() })
