@@ -1,8 +1,6 @@
 //! `sheaf train`: trains from an experiment file to weights, with a progress bar. Ctrl-C saves and exits.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -11,12 +9,12 @@ use sheaf_learn::config::RESUME_MAY_CHANGE;
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    CheckpointFile, Init, Outcome, Progress, Run, RunDir, TrainEvent, TrainObserver, train,
+    Init, Outcome, Progress, Run, RunDir, TrainEvent, TrainObserver, check_resume, train,
 };
 
 use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
-use crate::errors::Exit;
+use crate::interrupt::stop_flag;
 use crate::progress::{Bar, Waiting, say};
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Prepared, Source, Task};
@@ -56,8 +54,7 @@ impl Job for Train {
         let task = task_of(&place, &text)?;
         use_threads(self.threads)?;
         // Everything that can be wrong is checked before samples are generated, which may take minutes.
-        let (_, layout) = task.change(&place, &text, &self.overrides)?;
-        RunDir::check(&self.out, self.resume)?;
+        let (config, layout) = task.change(&place, &text, &self.overrides)?;
         let start = match &self.init {
             Some(source) => Some((source.name(), source.open()?)),
             None => None,
@@ -66,8 +63,11 @@ impl Job for Train {
             weights.need_task(task.name(), "a run can start only from weights of its own task")?;
             weights.params(&layout)?;
         }
-        if let Some(path) = &self.checkpoint {
-            CheckpointFile::read(path)?;
+        if self.resume {
+            let stored = |place: &str, text: &str| Ok(task.change(place, text, &[])?.0);
+            check_resume(&self.out, self.checkpoint.as_deref(), &config, RESUME_MAY_CHANGE, &stored)?;
+        } else {
+            RunDir::check_new_run(&self.out)?;
         }
         let waiting = Waiting::new("preparing the samples");
         let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
@@ -83,9 +83,8 @@ impl Job for Train {
             may_change: RESUME_MAY_CHANGE,
             init: start.as_ref().map(|(name, weights)| Init { name, weights }),
         };
-        let stop = stop_on_interrupt()?;
         let mut watcher = Watcher::new(options.steps);
-        let outcome = train(&mut *model, &run, &mut watcher, &stop)?;
+        let outcome = train(&mut *model, &run, &mut watcher, stop_flag())?;
         watcher.bar.clear();
         Ok(self.ending(task, &watcher, outcome))
     }
@@ -151,21 +150,6 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C sets. A second Ctrl-C exits at once.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let told = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            say("\nleft at once: nothing was saved since the last checkpoint, from which --resume continues");
-            std::process::exit(Exit::Interrupted.code().into());
-        }
-        say("\nsaving after this step; press Ctrl-C again to leave without");
-    });
-    told.map_err(|e| Error::new(ErrorKind::Unsupported, "Ctrl-C", "a handler that can be set", e))?;
-    Ok(stop)
-}
-
 /// Time between lines of progress where there is no terminal for a bar.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
 
@@ -222,7 +206,7 @@ impl TrainObserver for Watcher {
             TrainEvent::RolledBack { from, to, batch, sample, count } => {
                 let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
                 self.bar.say(&format!(
-                    "step {from}: numbers lost (batch {batch}{sample}); \
+                    "step {from}: loss or gradient not finite (batch {batch}{sample}); \
                      back to step {to}, rollback {count}"
                 ));
             }
@@ -235,10 +219,10 @@ impl TrainObserver for Watcher {
 /// Names and values on one line; fractions are shown in percent.
 fn metrics_text(metrics: &Value) -> String {
     let Some(map) = metrics.as_object() else { return String::new() };
-    let told = map.iter().map(|(name, value)| match value.as_f64() {
+    let shown = map.iter().map(|(name, value)| match value.as_f64() {
         Some(v) if (0.0..=1.0).contains(&v) => format!("{name} {:.2} %", 100.0 * v),
         Some(v) => format!("{name} {}", significant(v)),
         None => format!("{name} {value}"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    shown.collect::<Vec<_>>().join(", ")
 }

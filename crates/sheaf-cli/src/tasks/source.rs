@@ -1,6 +1,6 @@
 //! Where weights come from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::WeightsFile;
@@ -35,6 +35,14 @@ impl Source {
         match self {
             Self::Builtin(task, _) => format!("builtin:{}", task.name()),
             Self::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into(),
+        }
+    }
+
+    /// The file they are in, if any.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Builtin(..) => None,
+            Self::File(path) => Some(path),
         }
     }
 

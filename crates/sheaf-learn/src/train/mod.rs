@@ -43,7 +43,7 @@ pub use options::{OnNan, TrainOptions};
 pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
 pub use tensors::{Precision, TensorFile};
-pub use trainer::{Init, Run, train};
+pub use trainer::{Init, Run, check_resume, train};
 pub use update::Updated;
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
