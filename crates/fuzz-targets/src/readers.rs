@@ -12,7 +12,7 @@ use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::fit;
 use sheaf_tasks::mnist::idx::Idx;
 use sheaf_tasks::mnist::task::Mnist;
-use sheaf_tasks::npz::Npz;
+use sheaf_files::npz::Npz;
 use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_tasks::sudoku::{csv, text as sudoku};
 

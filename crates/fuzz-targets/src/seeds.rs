@@ -11,7 +11,7 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
-use sheaf_tasks::npz::{Array, Values, to_bytes};
+use sheaf_files::npz::{Array, Values, to_bytes};
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::generate::{Kind, generate as puzzles};
 use sheaf_tasks::sudoku::task::Sudoku;
