@@ -4,8 +4,8 @@
 use sheaf_admm::network::file::{FileName, Loader};
 use sheaf_admm::network::{Network, Settings};
 use sheaf_admm::{Matrix, Result};
-use sheaf_files::problem::{Format, Read, matrix, read};
 use sheaf_files::npz::{Array, Values, to_bytes};
+use sheaf_files::problem::{Format, Read, matrix, read};
 
 const PLACE: &str = "input";
 

@@ -1,6 +1,7 @@
 //! The readers. An input that is refused is as good as one that is read; only a panic is a finding.
 
 use sheaf_cli::draw::png::decode;
+use sheaf_files::npz::Npz;
 use sheaf_learn::config::{StrictConfig, strict};
 use sheaf_learn::task::{Experiment, Task};
 use sheaf_learn::train::{CheckpointFile, WeightsFile};
@@ -12,7 +13,6 @@ use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::fit;
 use sheaf_tasks::mnist::idx::Idx;
 use sheaf_tasks::mnist::task::Mnist;
-use sheaf_files::npz::Npz;
 use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_tasks::sudoku::{csv, text as sudoku};
 

@@ -73,7 +73,7 @@ fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     file(folder.path(), "a.mtx", "%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6\n");
     file(folder.path(), "cut.mtx", "%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 2\n2 2 3\n");
-    let name = if text.starts_with(['{', '[']) && !text.starts_with("[[") { "p.json" } else { "p.toml" };
+    let name = if text.starts_with('{') || text.starts_with("[null") { "p.json" } else { "p.toml" };
     file(folder.path(), name, text);
     fails(folder.path(), &format!("run {name}"))
 }

@@ -29,13 +29,22 @@ impl RunDir {
         Self { path: path.to_path_buf(), _lock: None }
     }
 
-    /// Checks that a new run can start in the directory, which is created and locked for a moment: generating samples may
-    /// take minutes, and this comes before.
+    /// Checks that a new run can start in the directory: generating samples may take minutes, and this comes before.
+    /// A directory that does not exist is created for a moment, one that exists is locked for a moment.
     pub fn check_new_run(path: &Path) -> Result<()> {
+        if path.is_dir() {
+            Self::at(path).check_new()?;
+            return RunLock::take(path).map(drop);
+        }
         check_creatable(path)?;
-        fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e))?;
-        Self::at(path).check_new()?;
-        RunLock::take(path).map(drop)
+        let new: Vec<&Path> =
+            path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+        let created = fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e));
+        for directory in new {
+            // Another process may have begun to use it; then it stays.
+            let _ = fs::remove_dir(directory);
+        }
+        created
     }
 
     /// Prepares a directory for a new run: an empty one, or one left by a start that failed before its first
@@ -338,6 +347,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was written");
         let new = dir.path().join("new/run");
         RunDir::check_new_run(&new).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "what was created for the check is gone");
         let run = RunDir::create(&new, "").unwrap();
         assert!(RunDir::check_new_run(&new).is_err());
         drop(run);
