@@ -185,7 +185,7 @@ pub struct TrainArgs {
     /// Threads; one per core if not given. Their number does not change the result
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,
-    /// What follows a loss that is not a finite number, instead of the experiment's choice
+    /// Reaction to a loss or gradient that is not finite, instead of the experiment's choice
     #[arg(long, value_enum)]
     pub on_nan: Option<OnNanArg>,
 }
@@ -326,7 +326,7 @@ pub struct ExportArgs {
     /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub mix: Option<String>,
-    /// How much of the mean is that of --mix, from 0 to 1
+    /// Weight of --mix in the mean, from 0 to 1
     #[arg(long, value_name = "SHARE", requires = "mix", default_value_t = 0.5)]
     pub share: f64,
     /// Change a key of the experiment in the file, where the parameters stay the same; may be repeated
@@ -347,7 +347,7 @@ impl Cli {
         Ok(Some(match self.command {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
-            Some(Command::Run(args)) => run(args)?,
+            Some(Command::Run(args)) => run(args, json)?,
             #[cfg(feature = "explore")]
             Some(Command::Explore(args)) => explore(args)?,
             Some(Command::Intervene(args)) => intervene(args)?,
@@ -357,7 +357,7 @@ impl Cli {
             Some(Command::Trace(args)) => trace(args)?,
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
-            Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,
+            Some(Command::Inspect { weights, history }) => inspect(&weights, history, json)?,
             Some(Command::Bench(args)) => measure(args)?,
             Some(Command::Doctor) => doctor(),
             Some(Command::Completions { shell }) => completions(shell),

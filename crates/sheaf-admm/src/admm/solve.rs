@@ -148,7 +148,7 @@ impl<T: Real> Problem<'_, T> {
                 let of = if samples.len() > 1 { format!(" of sample {b}") } else { String::new() };
                 let place = format!("solve{of}, by iteration {}", sample.iterations);
                 return Err(Error::new(ErrorKind::NotFinite, place, what, size)
-                    .hint("check the inputs with Problem::validate; a step size may be too large"));
+                    .hint("an input, a penalty or a step size may be too large or not finite"));
             }
         }
         Ok(())

@@ -33,7 +33,6 @@ struct Mix {
 impl Export {
     /// Checks the arguments.
     pub fn check(args: ExportArgs) -> Result<Self> {
-        check_out(&args.out)?;
         if !(0.0..=1.0).contains(&args.share) {
             return Err(Error::new(ErrorKind::OutOfRange, "--share", "a number from 0 to 1", args.share));
         }
@@ -42,6 +41,8 @@ impl Export {
         let mix =
             args.mix.map(|text| Source::parse(&text).map(|weights| Mix { weights, share })).transpose()?;
         let weights = Source::parse(&args.weights)?;
+        let inputs = [Some(&weights), mix.as_ref().map(|mix| &mix.weights)];
+        check_out(&args.out, inputs.into_iter().flatten().filter_map(Source::path))?;
         Ok(Self { weights, mix, overrides: args.set, half: args.half, out: args.out })
     }
 }

@@ -1,8 +1,6 @@
 //! `sheaf train`: trains from an experiment file to weights, with a progress bar. Ctrl-C saves and exits.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -11,13 +9,13 @@ use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage};
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    CheckpointFile, Init, Origin, Outcome, Plan, Prepared, Progress, Run, RunDir, TrainEvent, TrainObserver,
-    WeightsFile, stages, train, train_stages,
+    Init, Origin, Outcome, Plan, Prepared, Progress, Run, RunDir, TrainEvent, TrainObserver, WeightsFile,
+    check_resume, stages, train, train_stages,
 };
 
 use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
-use crate::errors::Exit;
+use crate::interrupt::stop_flag;
 use crate::progress::{Bar, Waiting, say};
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Source, Task};
@@ -61,7 +59,7 @@ impl Job for Train {
         use_threads(self.threads)?;
         // Everything that can be wrong is checked before samples are generated, which may take minutes.
         let recipe = task.recipe(&place, &text, &self.overrides)?;
-        self.check_place(&recipe)?;
+        self.check_place(task, &recipe)?;
         let start = self.start(task, &recipe)?;
         let init = start.as_ref().map(|(name, weights)| Init { name, weights });
         let (dir, task_name, resume, may_change) = (&*self.out, task.name(), self.resume, RESUME_MAY_CHANGE);
@@ -69,11 +67,11 @@ impl Job for Train {
             let _waiting = Waiting::new("preparing the samples");
             task.prepare(&place, &stage.config, &[])
         };
-        let (mut watcher, mut stop) = (Watcher::new(), None);
+        let (mut watcher, stop) = (Watcher::new(), stop_flag());
         let outcome = if recipe.staged {
             let plan =
                 Plan { dir, task: task_name, recipe: &recipe, commit: COMMIT, resume, may_change, init };
-            train_stages(&plan, &mut prepare, &mut watcher, stop.insert(stop_on_interrupt()?))?
+            train_stages(&plan, &mut prepare, &mut watcher, stop)?
         } else {
             let Prepared { mut model, config, options, seed } = prepare(&recipe.stages[0])?;
             let run = Run {
@@ -89,7 +87,7 @@ impl Job for Train {
                 origin: Origin { commit: COMMIT, stage: None },
             };
             watcher.expect(options.steps);
-            train(&mut *model, &run, &mut watcher, stop.insert(stop_on_interrupt()?))?
+            train(&mut *model, &run, &mut watcher, stop)?
         };
         watcher.bar.clear();
         Ok(self.ending(task, &watcher, outcome))
@@ -97,19 +95,23 @@ impl Job for Train {
 }
 
 impl Train {
-    /// Checks where the run is to be, and the checkpoint to continue from.
-    fn check_place(&self, recipe: &Recipe) -> Result<()> {
-        let Some(path) = self.checkpoint.as_deref().filter(|_| recipe.staged) else {
-            self.checkpoint.as_deref().map_or(Ok(()), |path| CheckpointFile::read(path).map(drop))?;
-            return if recipe.staged {
-                stages::check_dir(&self.out, self.resume)
-            } else {
-                RunDir::check(&self.out, self.resume)
-            };
-        };
-        let (want, got) = ("a run without stages", path.display().to_string());
-        Err(Error::new(ErrorKind::Unsupported, "--checkpoint", want, got)
-            .hint("remove the later checkpoints of the stage, and the stages after it; then --resume"))
+    /// Checks where the run is to be, and what it continues from.
+    fn check_place(&self, task: &dyn Task, recipe: &Recipe) -> Result<()> {
+        if recipe.staged {
+            if let Some(path) = &self.checkpoint {
+                let (want, got) = ("a run without stages", path.display().to_string());
+                return Err(Error::new(ErrorKind::Unsupported, "--checkpoint", want, got).hint(
+                    "remove the later checkpoints of the stage, and the stages after it; then --resume",
+                ));
+            }
+            return stages::check_dir(&self.out, self.resume);
+        }
+        if !self.resume {
+            return RunDir::check_new_run(&self.out);
+        }
+        let stored = |place: &str, text: &str| Ok(task.change(place, text, &[])?.0);
+        let config = &recipe.stages[0].config;
+        check_resume(&self.out, self.checkpoint.as_deref(), config, RESUME_MAY_CHANGE, &stored)
     }
 
     /// The weights that a new run starts from: those of --init, else those of the experiment.
@@ -190,21 +192,6 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C sets. A second Ctrl-C exits at once.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let told = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            say("\nleft at once: nothing was saved since the last checkpoint, from which --resume continues");
-            std::process::exit(Exit::Interrupted.code().into());
-        }
-        say("\nsaving after this step; press Ctrl-C again to leave without");
-    });
-    told.map_err(|e| Error::new(ErrorKind::Unsupported, "Ctrl-C", "a handler that can be set", e))?;
-    Ok(stop)
-}
-
 /// Time between lines of progress where there is no terminal for a bar.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
 
@@ -271,7 +258,7 @@ impl TrainObserver for Watcher {
             TrainEvent::RolledBack { from, to, batch, sample, count } => {
                 let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
                 self.bar.say(&format!(
-                    "step {from}: numbers lost (batch {batch}{sample}); \
+                    "step {from}: loss or gradient not finite (batch {batch}{sample}); \
                      back to step {to}, rollback {count}"
                 ));
             }
@@ -284,10 +271,10 @@ impl TrainObserver for Watcher {
 /// Names and values on one line; fractions are shown in percent.
 fn metrics_text(metrics: &Value) -> String {
     let Some(map) = metrics.as_object() else { return String::new() };
-    let told = map.iter().map(|(name, value)| match value.as_f64() {
+    let shown = map.iter().map(|(name, value)| match value.as_f64() {
         Some(v) if (0.0..=1.0).contains(&v) => format!("{name} {:.2} %", 100.0 * v),
         Some(v) => format!("{name} {}", significant(v)),
         None => format!("{name} {value}"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    shown.collect::<Vec<_>>().join(", ")
 }

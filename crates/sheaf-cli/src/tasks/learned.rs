@@ -80,10 +80,10 @@ impl<K> Agents<K> {
 }
 
 /// Says once that bf16 is slow on this CPU.
-pub(super) fn told_if_slow(precision: Precision) {
-    static TOLD: Once = Once::new();
+pub(super) fn note_if_slow(precision: Precision) {
+    static NOTED: Once = Once::new();
     if !precision.is_fast() {
-        TOLD.call_once(|| {
+        NOTED.call_once(|| {
             say("note: no AVX-512 BF16 here; bf16 products give the same bits in plain loops, slower than f32");
         });
     }
@@ -132,7 +132,7 @@ impl<K: Learned> Task for Agents<K> {
         let experiment = experiment::<K>(place, text, overrides)?;
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
-        told_if_slow(experiment.train.precision.into());
+        note_if_slow(experiment.train.precision.into());
         Ok(Prepared { model: Box::new(Training::new(experiment)?), config, options, seed })
     }
 
@@ -146,7 +146,7 @@ impl<K: Learned> Task for Agents<K> {
         if let Some(precision) = request.precision {
             model = model.in_precision(precision.into())?;
         }
-        told_if_slow(model.precision());
+        note_if_slow(model.precision());
         report.value("precision", model.precision().name());
         K::evaluate_file(&Weights { experiment, model, params }, request, report)
     }

@@ -1,6 +1,6 @@
 //! Where weights come from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::WeightsFile;
@@ -44,6 +44,14 @@ impl Source {
         match self {
             Self::File(path) if path.is_dir() => hours(path),
             _ => None,
+        }
+    }
+
+    /// The file they are in, if any.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Builtin(..) => None,
+            Self::File(path) => Some(path),
         }
     }
 

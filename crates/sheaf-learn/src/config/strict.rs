@@ -317,11 +317,13 @@ impl Check<'_> {
         let path = text.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`')).unwrap_or("");
         let path = culprit.as_deref().filter(|key| key.starts_with(path)).unwrap_or(path);
         let (got, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
+        let (want, found) = in_words(error.message());
+        let want = want.unwrap_or_else(|| "a value that fits".into());
         let place = match path {
             "" => self.place.to_string(),
             path => format!("{}: key `{path}`", self.origin(path)),
         };
-        let out = Error::new(ErrorKind::Malformed, place, wanted(expected), found(got));
+        let out = Error::new(ErrorKind::Malformed, place, want, found);
         // "unknown variant `stpo`, expected `stop` or `rollback`": names are between backquotes.
         let typed = got.split('`').nth(1).unwrap_or_default();
         match nearest(typed, expected.split('`').skip(1).step_by(2)) {
@@ -331,13 +333,20 @@ impl Check<'_> {
     }
 }
 
-/// What was expected, in words of the file instead of names of types.
+/// What a message of serde expected, if it says so, and what was found: in words of the file instead of names of types.
+pub fn in_words(message: &str) -> (Option<String>, String) {
+    match message.split_once(", expected ") {
+        Some((got, expected)) => (Some(wanted(expected)), found(got)),
+        None => (None, found(message)),
+    }
+}
+
 fn wanted(expected: &str) -> String {
     match expected {
-        "" => "a value that fits".into(),
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".into(),
         "isize" | "i64" | "i32" => "a whole number".into(),
         "f64" | "f32" => "a number".into(),
+        "a boolean" => "true or false".into(),
         name if name.starts_with("struct ") || name.starts_with("a map") => "a table".into(),
         name if name.starts_with("a sequence") || name.starts_with("tuple ") => "a list".into(),
         names => names.into(),
@@ -345,9 +354,14 @@ fn wanted(expected: &str) -> String {
 }
 
 /// What was found, without the parser's names for it.
-fn found(got: &str) -> &str {
+fn found(got: &str) -> String {
     let mistakes = ["invalid value: ", "invalid type: ", "unknown variant "];
-    mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got)
+    let got = mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got);
+    match got {
+        "sequence" => "a list".into(),
+        "map" => "a table".into(),
+        other => other.replace("unknown field", "the unknown key").replace("field `", "key `"),
+    }
 }
 
 /// All dotted keys of the schema.

@@ -6,7 +6,7 @@ use sheaf_admm::{Error, ErrorKind, Real, Result};
 
 use super::section::CoordinationKind;
 use crate::config::word;
-use crate::limits::{MAX_ITERATIONS, at_most};
+use crate::limits::{MAX_ITERATIONS, at_most, is_positive_f32};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
@@ -112,6 +112,7 @@ impl Iterations {
                 return wrong(key, "at least 1", &value)
                     .map_err(|e| e.hint("model.coordination = \"none\" is the model without iterations"));
             }
+            at_most(&format!("iterations.{key}"), "of them", MAX_ITERATIONS, value)?;
         }
         for (key, value) in [("rounds", self.rounds), ("ramp_from", self.ramp_from)] {
             if value == 0 {
@@ -136,8 +137,8 @@ impl Iterations {
         if self.gradient != 0 && self.gradient < window {
             return wrong("gradient", "0, or not less than train.loss_window", &self.gradient);
         }
-        if !(self.tolerance.is_finite() && self.tolerance >= 0.0) {
-            return wrong("tolerance", "a finite number, 0 or above", &self.tolerance);
+        if !(self.tolerance == 0.0 || is_positive_f32(self.tolerance)) {
+            return wrong("tolerance", "a finite number above 0 that f32 can hold, or 0", &self.tolerance);
         }
         if coordination != CoordinationKind::Admm {
             self.check_without_admm()?;

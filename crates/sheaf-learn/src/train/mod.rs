@@ -49,7 +49,7 @@ pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
 pub use stages::{Plan, Prepared, train_stages};
 pub use tensors::{Precision, TensorFile};
-pub use trainer::{Init, Run, train};
+pub use trainer::{Init, Run, check_resume, train};
 pub use update::Updated;
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 

@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         let Updated { batch, stats, grad_norm: norm, rate } =
             match self.at.state.update(self.model, options, &mut self.grad) {
                 Err(error) if is_numeric(&error) => {
-                    return self.lost(self.batch(), None, &told(&error)).map(|()| false);
+                    return self.lost(self.batch(), None, &described(&error)).map(|()| false);
                 }
                 other => other?,
             };
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
         let metrics = match finite.and_then(|()| self.model.evaluate(self.at.state.weights())) {
             // The last update did it.
             Err(error) if is_numeric(&error) => {
-                return self.lost(self.batch() - 1, None, &told(&error)).map(|()| false);
+                return self.lost(self.batch() - 1, None, &described(&error)).map(|()| false);
             }
             other => other?,
         };
@@ -293,6 +293,6 @@ fn is_numeric(error: &Error) -> bool {
 }
 
 /// An error without its hint, which would not fit what the run does next.
-fn told(error: &Error) -> String {
+fn described(error: &Error) -> String {
     format!("{}: expected {}, got {}", error.place(), error.expected(), error.got())
 }

@@ -94,7 +94,7 @@ pub fn check_dir(dir: &Path, resume: bool) -> Result<()> {
     let foreign = entries.flatten().map(|entry| entry.path()).find(|path| {
         let own = path.file_name().is_some_and(|name| name == lock::NAME || (begun && name == "config.toml"));
         let unfinished = path.extension().is_some_and(|e| e == "part");
-        !(own || unfinished || (*path == first && RunDir::check(path, false).is_ok()))
+        !(own || unfinished || (*path == first && RunDir::check_new_run(path).is_ok()))
     });
     let Some(found) = foreign else { return Ok(()) };
     let got = format!("one with `{}` in it", found.file_name().unwrap_or_default().display());

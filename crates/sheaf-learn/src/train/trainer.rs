@@ -128,8 +128,8 @@ fn resume(
     }
     let place = path.display().to_string();
     // Configuration before tensors: an error about a changed key is clearer than one about a shape.
-    let stored = model.present_config(&format!("configuration in {place}"), file.config()?)?;
-    check_same_config(&place, &stored, run.config, run.may_change)?;
+    let stored = |place: &str, text: &str| model.present_config(place, text);
+    check_config(&place, &file, run.config, run.may_change, &stored)?;
     let mut at = file.load(model.layout())?;
     for (what, expected, got) in [
         ("task", at.task.clone(), run.task.to_string()),
@@ -151,7 +151,35 @@ fn resume(
     Ok((dir, at))
 }
 
-/// The newest checkpoint that is not damaged; the observer is told of those that are.
+/// Checks, before samples are generated, that a run can be resumed with this configuration. `stored` brings an older
+/// configuration to its present form.
+pub fn check_resume(
+    dir: &Path,
+    checkpoint: Option<&Path>,
+    config: &str,
+    may_change: &[&str],
+    stored: &dyn Fn(&str, &str) -> Result<String>,
+) -> Result<()> {
+    let (_dir, found) = RunDir::resume(dir)?;
+    let (path, file) = match checkpoint {
+        Some(path) => (path.to_path_buf(), CheckpointFile::read(path)?),
+        None => newest_good(found, &mut ())?,
+    };
+    check_config(&path.display().to_string(), &file, config, may_change, stored)
+}
+
+fn check_config(
+    place: &str,
+    file: &CheckpointFile,
+    config: &str,
+    may_change: &[&str],
+    stored: &dyn Fn(&str, &str) -> Result<String>,
+) -> Result<()> {
+    let stored = stored(&format!("configuration in {place}"), file.config()?)?;
+    check_same_config(place, &stored, config, may_change)
+}
+
+/// The newest checkpoint that is not damaged; the observer gets a note of each that is.
 fn newest_good(
     mut found: Vec<(u64, PathBuf)>,
     observer: &mut dyn TrainObserver,
@@ -162,7 +190,7 @@ fn newest_good(
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == ErrorKind::Malformed => {
                 let text = format!(
-                    "the checkpoint of step {step} is damaged and set aside: expected {}, got {}",
+                    "the checkpoint of step {step} is damaged and passed over: expected {}, got {}",
                     error.expected(),
                     error.got()
                 );

@@ -78,7 +78,7 @@ impl Task for MnistCnn {
         let mut network = CnnClassifier::new(&weights.model, &weights.params);
         let rows = eval::evaluate(&mut network, request, report)?;
         report.value("iterations", None::<usize>);
-        rows.tell(report);
+        rows.add_to(report);
         Ok(())
     }
 
