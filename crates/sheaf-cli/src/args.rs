@@ -4,7 +4,9 @@
 //! what is wrong before anything runs.
 
 mod bench;
+mod figure_args;
 mod numbers;
+mod reproduce_args;
 mod run_args;
 
 use std::path::PathBuf;
@@ -17,12 +19,14 @@ use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+    Bench, Export, Job, Reproduce, Train, completions, doctor, eval, figure, import, inspect, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;
+pub use figure_args::{FigureArgs, FigureName};
 pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub use reproduce_args::ReproduceArgs;
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -79,6 +83,12 @@ pub enum Command {
     /// Write every iteration of one solve to a file
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceArgs),
+    /// Draw a figure of a sample, of runs or of results
+    #[command(after_help = figure_args::EXAMPLES)]
+    Figure(FigureArgs),
+    /// Reproduce the paper's tables: plan, train, evaluate, report
+    #[command(after_help = reproduce_args::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -335,6 +345,8 @@ impl Cli {
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,
             Some(Command::Trace(args)) => trace(args)?,
+            Some(Command::Figure(args)) => figure(args)?,
+            Some(Command::Reproduce(args)) => Box::new(Reproduce::check(args)?),
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,

@@ -8,14 +8,14 @@
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
 //! | [`problem`] | files with problems of one's own |
 //! | [`terminal`] | what a terminal can show, and text that is safe to show there |
-//! | [`draw`] | pictures |
 
 pub mod args;
 pub mod commands;
-pub mod draw;
 pub mod errors;
 pub mod problem;
 pub mod progress;
 pub mod report;
 pub mod tasks;
 pub mod terminal;
+
+pub use sheaf_figures::draw;

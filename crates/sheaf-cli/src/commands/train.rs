@@ -152,7 +152,7 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
 }
 
 /// A flag that Ctrl-C sets. A second Ctrl-C exits at once.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
     let told = ctrlc::set_handler(move || {
