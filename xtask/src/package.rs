@@ -5,10 +5,20 @@ use anyhow::{Result, bail};
 use crate::run::{cargo, check};
 
 /// The published crates, each after those it depends on.
-const CRATES: [&str; 5] = ["sheaf-kernels", "sheaf-admm", "sheaf-learn", "sheaf-tasks", "sheaf-cli"];
+const CRATES: [&str; 7] = [
+    "sheaf-kernels",
+    "sheaf-admm",
+    "sheaf-learn",
+    "sheaf-tasks",
+    "sheaf-figures",
+    "sheaf-reproduce",
+    "sheaf-cli",
+];
 
 /// Files without which a package would not build or not be usable.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 6] = [
+    ("sheaf-figures", "assets/DejaVuSans.ttf"),
+    ("sheaf-reproduce", "experiments/maze.toml"),
     ("sheaf-tasks", "weights/maze.safetensors"),
     ("sheaf-tasks", "weights/sudoku.safetensors"),
     ("sheaf-admm", "README.md"),

@@ -71,9 +71,10 @@ impl<'a> Axes<'a> {
         curves: &[(&Curve, Colour)],
     ) -> Result<()> {
         let finite = || {
-            curves.iter().flat_map(|(c, _)| &c.points).filter(|(x, y)| {
-                x.is_finite() && y.is_finite() && (!self.log || *y > 0.0)
-            })
+            curves
+                .iter()
+                .flat_map(|(c, _)| &c.points)
+                .filter(|(x, y)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0))
         };
         let over = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
@@ -173,7 +174,8 @@ pub fn coloured(curves: &[Curve]) -> Vec<(&Curve, Colour)> {
     curves.iter().enumerate().map(|(i, curve)| (curve, colour::curve(i))).collect()
 }
 
-type Chart<'a, 'b, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<<std::ops::Range<f64> as AsRangedCoord>::CoordDescType, Y>>;
+type Chart<'a, 'b, Y> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<<std::ops::Range<f64> as AsRangedCoord>::CoordDescType, Y>>;
 
 /// A range with some room, also where there is nothing or one value only.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {

@@ -57,7 +57,8 @@ pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
         let curves = course(story, classes);
         let drawn: Vec<(&Curve, Colour)> =
             curves.iter().enumerate().map(|(c, curve)| (curve, colour::class(c))).collect();
-        let axes = Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", "mean vote (%)") };
+        let axes =
+            Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", "mean vote (%)") };
         axes.draw(sheet, (0.0, side + 46.0, FULL, 168.0), &drawn)
     })
 }

@@ -27,15 +27,8 @@ pub const GREEN: Colour = RGBColor(0, 158, 115);
 pub const ORANGE: Colour = RGBColor(230, 159, 0);
 
 /// Colours of curves, in order.
-pub const CURVES: [Colour; 7] = [
-    BLUE,
-    VERMILLION,
-    GREEN,
-    RGBColor(204, 121, 167),
-    ORANGE,
-    RGBColor(86, 180, 233),
-    RGBColor(90, 90, 90),
-];
+pub const CURVES: [Colour; 7] =
+    [BLUE, VERMILLION, GREEN, RGBColor(204, 121, 167), ORANGE, RGBColor(86, 180, 233), RGBColor(90, 90, 90)];
 
 /// Ten classes (Tol's muted scheme, the pale grey replaced by orange).
 pub const CLASSES: [Colour; 10] = [

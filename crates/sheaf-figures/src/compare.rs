@@ -19,8 +19,7 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
         let (want, got) = (format!("weights of {}, as --weights", a.1.scene.task()), b.1.scene.task());
         return Err(Error::new(ErrorKind::Unsupported, "--with", want, got));
     }
-    let shown: Vec<usize> =
-        a.1.among(shown).into_iter().filter(|&k| k <= b.1.frames()).collect::<Vec<_>>();
+    let shown: Vec<usize> = a.1.among(shown).into_iter().filter(|&k| k <= b.1.frames()).collect::<Vec<_>>();
     let shown = if shown.is_empty() { vec![1] } else { shown };
     let picture = usize::from(matches!(a.1.scene, Scene::Picture { .. }));
     let side = side(shown.len() + picture).min(150.0);
@@ -28,7 +27,13 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
     figure(FULL, 2.0 * band + chart + 26.0, |sheet| {
         for (i, (name, story)) in [a, b].into_iter().enumerate() {
             let y = band * i as f64;
-            sheet.styled(2.0, y + 8.0, &crate::sheet::style(TEXT, colour::curve(i), true), Anchor::Left, name)?;
+            sheet.styled(
+                2.0,
+                y + 8.0,
+                &crate::sheet::style(TEXT, colour::curve(i), true),
+                Anchor::Left,
+                name,
+            )?;
             row(sheet, story, &shown, (1.0, y + 30.0, side), true)?;
         }
         key(sheet, a.1, 2.0 * band + 10.0)?;

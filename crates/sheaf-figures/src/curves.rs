@@ -60,7 +60,8 @@ impl Learning {
                 let known = map.get_key_value(&wanted);
                 known.or_else(|| map.iter().find(|(key, _)| main_metric(key)))
             });
-            if let Some((key, value)) = first.and_then(|(k, v)| Some((k.strip_prefix("eval/")?, v.as_f64()?))) {
+            if let Some((key, value)) = first.and_then(|(k, v)| Some((k.strip_prefix("eval/")?, v.as_f64()?)))
+            {
                 learning.metric.0 = key.into();
                 learning.metric.1.push((samples, value));
             }
@@ -102,7 +103,8 @@ pub fn learning_curves(runs: &[Learning]) -> Result<Figure> {
     let losses: Vec<Curve> = runs.iter().map(|r| curve(&r.name, &r.loss)).collect();
     let metrics: Vec<Curve> = runs.iter().map(|r| curve(&r.name, &r.metric.1)).collect();
     let has_metric = metrics.iter().any(|c| c.points.len() > 1);
-    let names: Vec<(Colour, String)> = colours.iter().copied().zip(runs.iter().map(|r| r.name.clone())).collect();
+    let names: Vec<(Colour, String)> =
+        colours.iter().copied().zip(runs.iter().map(|r| r.name.clone())).collect();
     let lines = keys_in_lines(&names);
     let top = 14.0 * lines.len() as f64 + 4.0;
     let wide = if has_metric { 0.5 * FULL } else { FULL };

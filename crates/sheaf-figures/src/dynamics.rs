@@ -128,8 +128,7 @@ fn charts(sheet: &Sheet<'_>, story: &Story, height: f64) -> Result<()> {
     let (wide, high) = (FULL - CHARTS - 6.0, 0.5 * (height - 20.0));
     let panels: [(&str, &dyn Fn(&[f32]) -> f64); 2] = [("mean over agents", &mean), ("largest", &max)];
     for (i, (title, of)) in panels.into_iter().enumerate() {
-        let (primal, dual) =
-            (course("‖x − z‖", &story.primal, of), course("ρ‖Δz‖", &story.dual, of));
+        let (primal, dual) = (course("‖x − z‖", &story.primal, of), course("ρ‖Δz‖", &story.dual, of));
         let axes = Axes { title, log: true, marks: Marks::Lines, ..Axes::new("iteration k", "residual") };
         let place = (CHARTS + 6.0, 16.0 + high * i as f64, wide, high);
         axes.draw(sheet, place, &[(&primal, BLUE), (&dual, VERMILLION)])?;

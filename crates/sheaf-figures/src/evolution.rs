@@ -131,11 +131,15 @@ pub(crate) fn key(sheet: &Sheet<'_>, story: &Story, y: f64) -> Result<()> {
             legend::keys(
                 sheet,
                 (2.0, y),
-                &[(BLUE, "agent votes for the right class"), (VERMILLION, "for another; paler: less certain")],
+                &[
+                    (BLUE, "agent votes for the right class"),
+                    (VERMILLION, "for another; paler: less certain"),
+                ],
             )?;
         }
         Scene::Sudoku { .. } => {
-            let keys = [(boards::violated(), "breaks a rule"), (boards::changed(), "changed since the last panel")];
+            let keys =
+                [(boards::violated(), "breaks a rule"), (boards::changed(), "changed since the last panel")];
             let x = legend::keys(sheet, (2.0, y), &keys)?;
             let (bold, plain) =
                 (crate::sheet::style(9.0, colour::INK, true), crate::sheet::style(9.0, BLUE, false));

@@ -23,8 +23,13 @@ pub fn trajectories(story: &Story) -> Result<Figure> {
     };
     if rows.max(columns) > 40 {
         let want = "a grid of at most 40 × 40 agents";
-        return Err(Error::new(ErrorKind::OutOfRange, "figure trajectories", want, format!("{rows} × {columns}"))
-            .hint("choose a smaller sample: --size 19"));
+        return Err(Error::new(
+            ErrorKind::OutOfRange,
+            "figure trajectories",
+            want,
+            format!("{rows} × {columns}"),
+        )
+        .hint("choose a smaller sample: --size 19"));
     }
     let paths = Paths::of(story);
     let side = (FULL / columns as f64 * 4.0).floor() / 4.0;

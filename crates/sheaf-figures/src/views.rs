@@ -37,10 +37,22 @@ pub fn views(story: &Story) -> Result<Figure> {
         let y = height - 10.0;
         match story.scene {
             Scene::Maze { .. } => {
-                let x = legend::bar(sheet, (2.0, y), "initial path probability", ["0", "1"], colour::probability)?;
+                let x = legend::bar(
+                    sheet,
+                    (2.0, y),
+                    "initial path probability",
+                    ["0", "1"],
+                    colour::probability,
+                )?;
                 legend::keys(sheet, (x, y), &[(GREEN, "start"), (VERMILLION, "goal"), (WALL, "wall")])?;
             }
-            _ => sheet.text(2.0, y, SMALL, Anchor::Left, "picture, tinted with the class each agent believes in")?,
+            _ => sheet.text(
+                2.0,
+                y,
+                SMALL,
+                Anchor::Left,
+                "picture, tinted with the class each agent believes in",
+            )?,
         }
         Ok(())
     })
@@ -50,7 +62,8 @@ pub fn views(story: &Story) -> Result<Figure> {
 fn beliefs(story: &Story, agent: usize) -> Vec<Colour> {
     match &story.scene {
         Scene::Maze { tokens, grid, .. } => {
-            let outputs = &story.first[agent * grid.view_pixels() * CLASSES..][..grid.view_pixels() * CLASSES];
+            let outputs =
+                &story.first[agent * grid.view_pixels() * CLASSES..][..grid.view_pixels() * CLASSES];
             let believed = outputs.chunks_exact(CLASSES).map(|logits| {
                 let top = logits.iter().copied().fold(f32::MIN, f32::max);
                 let sum: f32 = logits.iter().map(|l| (l - top).exp()).sum();

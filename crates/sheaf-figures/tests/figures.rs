@@ -93,7 +93,9 @@ fn figures_of_one_sample_keep_their_structure() {
 fn two_models_are_compared_side_by_side() {
     let chosen = Chosen::Fresh { seed: 5, size: None };
     let other = Story::of(&talking(), &chosen, Some(30)).unwrap();
-    assert!(other.primal.is_empty() && other.iterations == 30 && other.first.len() == other.outputs.len() / 30);
+    assert!(
+        other.primal.is_empty() && other.iterations == 30 && other.first.len() == other.outputs.len() / 30
+    );
     let maze = story("maze", 5, None, 30);
     look("compare", &compare(("Sheaf-ADMM", &maze), ("untrained messages", &other), &SHOWN).unwrap());
     let error = compare(("a", &maze), ("b", &story("sudoku", 1, None, 2)), &SHOWN).unwrap_err();
@@ -118,7 +120,12 @@ fn figures_of_runs_and_results_keep_their_structure() {
         Learning::parse(name, "test", &(text + "{\"step\":201,\"sam")).unwrap()
     };
     look("learning_curve", &learning_curves(&[run("Sheaf-ADMM", 1.0), run("MPNN (PM; max)", 0.6)]).unwrap());
-    assert!(Learning::parse("x", "x.jsonl", "nonsense\n{}\n").unwrap_err().to_string().contains("x.jsonl, line 1"));
+    assert!(
+        Learning::parse("x", "x.jsonl", "nonsense\n{}\n")
+            .unwrap_err()
+            .to_string()
+            .contains("x.jsonl, line 1")
+    );
     assert!(learning_curves(&[]).is_err());
     let at = |size: usize| {
         let part = 1.0 / (1.0 + ((size as f64 - 52.0) / 5.0).exp());

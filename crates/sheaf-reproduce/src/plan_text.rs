@@ -34,7 +34,8 @@ impl Plan {
         let times: Vec<Option<f64>> = open.iter().map(|run| self.seconds_left(run)).collect();
         let known: f64 = times.iter().flatten().sum();
         let unknown = times.iter().filter(|time| time.is_none()).count();
-        let more = if unknown > 0 { format!(" without {unknown} that were not measured") } else { String::new() };
+        let more =
+            if unknown > 0 { format!(" without {unknown} that were not measured") } else { String::new() };
         format!(
             "{} runs at scale {}, {} finished; {steps} steps to make; about {}{more}; {:.1} GB of disk at most",
             self.runs.len(),

@@ -232,8 +232,7 @@ fn puzzles(
     // Held-out puzzles do not depend on how many are trained on.
     let (_, test) = SudokuData { count: own.data.count.min(1), generated: 0, ..own.data }.load()?;
     let set = test.first(scale.samples(test.len(), 81));
-    let (iterations, options) =
-        (experiment.iterations.eval, SolveOptions::fixed(experiment.iterations.eval));
+    let (iterations, options) = (experiment.iterations.eval, SolveOptions::fixed(experiment.iterations.eval));
     let told = evaluate(&experiment.model, model, params, &set, &options, 1, progress)?.summary;
     Ok(Values::from([
         ("samples".into(), set.len() as f64),
@@ -265,12 +264,7 @@ fn pictures(
 }
 
 /// The pictures of an evaluation, and how they are shifted.
-fn shifted(
-    test: &ImageSet,
-    eval: &str,
-    scale: Scale,
-    iterations: usize,
-) -> Result<(ImageSet, EvalOptions)> {
+fn shifted(test: &ImageSet, eval: &str, scale: Scale, iterations: usize) -> Result<(ImageSet, EvalOptions)> {
     let shift: Shift = eval.parse()?;
     let (height, width) = shift.size(test.height, test.width);
     let count = scale.samples(test.len(), height.div_ceil(3) * width.div_ceil(3));

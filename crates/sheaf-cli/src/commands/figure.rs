@@ -50,7 +50,8 @@ pub fn figure(args: FigureArgs) -> Result<Box<dyn Job>> {
 fn check_options(args: &FigureArgs) -> Result<()> {
     let of_sample = !matches!(args.name, FigureName::LearningCurve | FigureName::Sizes);
     let needs = |option: &str, what: &str| {
-        Err(Error::new(ErrorKind::Malformed, option, what, "nothing").hint("`sheaf figure --help` has examples"))
+        Err(Error::new(ErrorKind::Malformed, option, what, "nothing")
+            .hint("`sheaf figure --help` has examples"))
     };
     let refused = |option: &str, want: &str| {
         Err(Error::new(ErrorKind::Unsupported, option, want, "another figure").hint("leave the option out"))
@@ -100,9 +101,7 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
             let story = story(weights)?;
             match story.scene.task() {
                 "sudoku" => evolution(&story, shown),
-                other => {
-                    Err(Error::new(ErrorKind::Unsupported, "--weights", "weights of Sudoku", other))
-                }
+                other => Err(Error::new(ErrorKind::Unsupported, "--weights", "weights of Sudoku", other)),
             }
         }
         FigureName::Dynamics => dynamics(&story(weights)?, shown),

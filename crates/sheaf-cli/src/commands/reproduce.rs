@@ -62,7 +62,8 @@ impl Job for Reproduce {
         if self.args.list {
             let mut told = Report::new();
             told.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
-            return Ok(told.value("runs", plan.runs.len()).into());
+            told.value("runs", plan.runs.len());
+            return Ok(told.into());
         }
         std::fs::create_dir_all(out)
             .map_err(|e| sheaf_learn::train::file::io_error(out, "a folder that can be made", &e))?;
@@ -142,7 +143,8 @@ impl Line {
         }
         self.last = Some(Instant::now());
         let loss = now.loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
-        let metric = now.metrics.first().map_or(String::new(), |(name, v)| format!("  {name} {:.1} %", 100.0 * v));
+        let metric =
+            now.metrics.first().map_or(String::new(), |(name, v)| format!("  {name} {:.1} %", 100.0 * v));
         let left = now.seconds_left.map_or(String::new(), |own| {
             format!("  {} left, {} with all others", duration(own), duration(own + self.later))
         });

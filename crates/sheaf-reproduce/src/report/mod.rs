@@ -84,7 +84,8 @@ fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
     let failed = records.iter().any(|record| record.status == Status::Failed);
     let ours = match mean_and_deviation(&values) {
         Some((mean, deviation)) => {
-            let spread = if values.len() > 1 { format!(" ± {:.1}", percent * deviation) } else { String::new() };
+            let spread =
+                if values.len() > 1 { format!(" ± {:.1}", percent * deviation) } else { String::new() };
             format!("{:.1}{spread} [{}]", percent * mean, values.len())
         }
         None if failed => "failed".into(),
@@ -149,7 +150,8 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
     if records.is_empty() {
         return vec![Block::Heading(2, "Runs".into()), Block::Text("None.".into())];
     }
-    let titles = ["run", "scale", "steps", "parameters", "training", "evaluation", "commit", "state", "command"];
+    let titles =
+        ["run", "scale", "steps", "parameters", "training", "evaluation", "commit", "state", "command"];
     let row = |record: &&Record| {
         let state = match record.status {
             Status::Finished => "finished".to_string(),

@@ -9,7 +9,13 @@ const NONE: &[&str] = &[];
 const DESCENT: &[&str] = &["model.consensus=descent", "model.cg_steps=10"];
 
 const ROWS: [Ablation; 9] = [
-    ("sheaf", "no-coordination", "no coordination (K = 0)", [&["model.coordination=none"]; 3], [11.0, 0.0, 0.0]),
+    (
+        "sheaf",
+        "no-coordination",
+        "no coordination (K = 0)",
+        [&["model.coordination=none"]; 3],
+        [11.0, 0.0, 0.0],
+    ),
     (
         "sheaf",
         "identity",
@@ -21,7 +27,13 @@ const ROWS: [Ablation; 9] = [
         ],
         [64.2, 0.0, 6.1],
     ),
-    ("sheaf", "shared", "learned shared maps", [&["model.maps=shared"], &["model.maps=shared"], NONE], [82.4, 8.9, 92.5]),
+    (
+        "sheaf",
+        "shared",
+        "learned shared maps",
+        [&["model.maps=shared"], &["model.maps=shared"], NONE],
+        [82.4, 8.9, 92.5],
+    ),
     ("sheaf", "lora", "shared + LoRA", [NONE, NONE, &["lowrank"]], [98.5, 99.8, 87.5]),
     ("x-update", "fixed-q", "diagonal (fixed Q)", [&["model.objective=tether"]; 3], [98.4, 38.9, 15.8]),
     ("x-update", "quadratic", "diagonal quadratic", [&["model.objective=quadratic"]; 3], [98.2, 99.2, 47.0]),
