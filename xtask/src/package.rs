@@ -5,10 +5,11 @@ use anyhow::{Result, bail};
 use crate::run::{cargo, check};
 
 /// The published crates, each after those it depends on.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "sheaf-kernels",
     "sheaf-admm",
     "sheaf-learn",
+    "sheaf-files",
     "sheaf-tasks",
     "sheaf-figures",
     "sheaf-reproduce",

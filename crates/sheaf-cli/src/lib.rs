@@ -12,10 +12,10 @@
 pub mod args;
 pub mod commands;
 pub mod errors;
-pub mod problem;
 pub mod progress;
 pub mod report;
 pub mod tasks;
 pub mod terminal;
 
 pub use sheaf_figures::draw;
+pub use sheaf_files::problem;

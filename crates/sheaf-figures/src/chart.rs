@@ -89,8 +89,8 @@ impl<'a> Axes<'a> {
         let units = |value: f64| (value * UNITS).round() as u32;
         let area = sheet.part(x + 12.0, top, width - 12.0, height - (top - y));
         let mut builder = ChartBuilder::on(&area);
-        builder.margin(units(4.0)).margin_right(units(8.0));
-        builder.x_label_area_size(units(28.0)).y_label_area_size(units(34.0));
+        builder.margin(units(4.0)).margin_right(units(12.0));
+        builder.x_label_area_size(units(24.0)).y_label_area_size(units(34.0));
         if self.log {
             let (low, high) = (10f64.powf(ys.0.max(1e-300).log10().floor()), 10f64.powf(ys.1.log10().ceil()));
             let high = if high > low { high } else { 10.0 * low };
@@ -103,7 +103,7 @@ impl<'a> Axes<'a> {
             self.mesh(&mut chart, &move |y| if percent { format!("{:.0}", 100.0 * y) } else { short(*y) })?;
             self.series(&mut chart, curves, xs)?;
         }
-        let middle = top + 0.5 * (height - (top - y) - 28.0);
+        let middle = top + 0.5 * (height - (top - y) - 24.0);
         sheet.upwards(x + 6.0, middle, SMALL, self.y)?;
         sheet.text(x + 12.0 + 0.5 * (width + 26.0), y + height - 5.0, SMALL, Anchor::Middle, self.x)
     }

@@ -53,6 +53,8 @@ impl Figure {
     pub(crate) fn new(svg: String, width: f64, height: f64) -> Self {
         // The first two lengths are those of the page; the view box keeps the units.
         let svg = replace_length(replace_length(svg, "width", width), "height", height);
+        // Cells that touch must not show the page between them.
+        let svg = svg.replace("<rect ", "<rect shape-rendering=\"crispEdges\" ");
         Self { svg }
     }
 

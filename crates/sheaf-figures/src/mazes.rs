@@ -32,7 +32,7 @@ pub fn panel(
     sheet.frame(x, y, cell * width as f64, cell * height as f64, FAINT, 0.4)
 }
 
-/// The side of one cell if `count` of them take at most `side`: a multiple of a quarter pixel, so that cells meet.
+/// The side of one cell if `count` of them take `side`.
 pub fn cell(side: f64, count: usize) -> f64 {
-    ((side / count as f64 * 4.0).floor() / 4.0).max(0.25)
+    side / count.max(1) as f64
 }

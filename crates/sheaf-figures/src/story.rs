@@ -193,9 +193,9 @@ impl Story {
     /// What [`right`](Self::right) counts.
     pub fn right_what(&self) -> &'static str {
         match self.scene {
-            Scene::Maze { .. } => "overlap of predicted and true path",
-            Scene::Picture { .. } => "share of agents that are right",
-            Scene::Sudoku { .. } => "share of cells that are right",
+            Scene::Maze { .. } => "path overlap",
+            Scene::Picture { .. } => "agents right",
+            Scene::Sudoku { .. } => "cells right",
         }
     }
 }

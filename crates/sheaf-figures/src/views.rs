@@ -46,13 +46,13 @@ pub fn views(story: &Story) -> Result<Figure> {
                 )?;
                 legend::keys(sheet, (x, y), &[(GREEN, "start"), (VERMILLION, "goal"), (WALL, "wall")])?;
             }
-            _ => sheet.text(
-                2.0,
-                y,
-                SMALL,
-                Anchor::Left,
-                "picture, tinted with the class each agent believes in",
-            )?,
+            _ => {
+                let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
+                let keys: Vec<(Colour, &str)> =
+                    classes.iter().enumerate().map(|(c, name)| (colour::class(c), name.as_str())).collect();
+                sheet.text(2.0, y, SMALL, Anchor::Left, "initial class")?;
+                legend::keys(sheet, (72.0, y), &keys)?;
+            }
         }
         Ok(())
     })
