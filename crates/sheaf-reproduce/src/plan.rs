@@ -134,7 +134,7 @@ impl Plan {
                 self.pace.insert(key, seconds);
             }
         }
-        let known = self.pace.values().next().is_some() && self.request.out.is_dir();
+        let known = !self.pace.is_empty() && self.request.out.is_dir();
         if let Some(text) = known.then(|| serde_json::to_string_pretty(&self.pace).ok()).flatten() {
             // An estimate that cannot be kept is measured again.
             let _ = write_whole(&self.request.out.join(PACE), text.as_bytes());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sheaf_reproduce::plan::{State, choose};
+use sheaf_reproduce::report;
 use sheaf_reproduce::report::results::Results;
-use sheaf_reproduce::report::{self};
 use sheaf_reproduce::tables::{self, Variant};
 use sheaf_reproduce::task::DataPlaces;
 use sheaf_reproduce::{Plan, Request, Scale};
