@@ -5,7 +5,9 @@
 
 mod bench;
 mod explore_args;
+mod figure_args;
 mod numbers;
+mod reproduce_args;
 mod run_args;
 
 use std::path::PathBuf;
@@ -20,8 +22,8 @@ pub use crate::commands::BenchKind;
 #[cfg(feature = "explore")]
 use crate::commands::explore;
 use crate::commands::{
-    Export, Job, Train, bench as measure, completions, doctor, eval, import, inspect, intervene, man, run,
-    trace,
+    Export, Job, Reproduce, Train, bench as measure, completions, doctor, eval, figure, import, inspect,
+    intervene, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
@@ -29,7 +31,9 @@ pub use bench::BenchArgs;
 #[cfg(feature = "explore")]
 pub use explore_args::ExploreArgs;
 pub use explore_args::InterveneArgs;
+pub use figure_args::{FigureArgs, FigureName};
 pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
+pub use reproduce_args::ReproduceArgs;
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -94,6 +98,12 @@ pub enum Command {
     /// Write every iteration of one solve to a file
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceArgs),
+    /// Draw a figure of a sample, of runs or of results
+    #[command(after_help = figure_args::EXAMPLES)]
+    Figure(FigureArgs),
+    /// Reproduce the paper's tables: plan, train, evaluate, report
+    #[command(after_help = reproduce_args::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -355,6 +365,8 @@ impl Cli {
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,
             Some(Command::Trace(args)) => trace(args)?,
+            Some(Command::Figure(args)) => figure(args)?,
+            Some(Command::Reproduce(args)) => Box::new(Reproduce::check(args)?),
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights, history }) => inspect(&weights, history, json)?,

@@ -9,9 +9,11 @@ mod eval;
 #[cfg(feature = "explore")]
 mod explore;
 mod export;
+mod figure;
 mod import;
 mod inspect;
 mod intervene;
+mod reproduce;
 mod run;
 mod trace;
 mod train;
@@ -24,9 +26,11 @@ pub use eval::eval;
 #[cfg(feature = "explore")]
 pub use explore::explore;
 pub use export::Export;
+pub use figure::figure;
 pub use import::import;
 pub use inspect::inspect;
 pub use intervene::intervene;
+pub use reproduce::Reproduce;
 pub use run::run;
 pub use trace::trace;
 pub use train::Train;

@@ -9,6 +9,7 @@ mod interrupt;
 mod journey;
 mod kills;
 mod mnist;
+mod reproduce;
 mod run;
 mod runs;
 mod solve;

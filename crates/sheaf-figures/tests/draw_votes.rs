@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use sheaf_admm::ErrorKind;
-use sheaf_cli::draw::maze_terminal::{Depth, Style};
-use sheaf_cli::draw::votes::{self, Frame, Scene, class_character, class_colour};
-use sheaf_cli::draw::{palette, png};
+use sheaf_figures::draw::maze_terminal::{Depth, Style};
+use sheaf_figures::draw::votes::{self, Frame, Scene, class_character, class_colour};
+use sheaf_figures::draw::{palette, png};
 use sheaf_learn::model::ViewGrid;
 
 /// Four agents on 7 × 7 pixels; no agent sees the last row and column.

@@ -20,7 +20,6 @@ use sheaf_tasks::sudoku::{BLANK, CELLS, Grid};
 
 use super::export::{Kind, kind};
 use super::gif::{self, Timing};
-use super::palette;
 use super::png;
 
 /// What a cell shows.
@@ -54,11 +53,11 @@ pub fn write(path: &Path, givens: &Grid, boards: &[Grid]) -> Result<()> {
     };
     let timing = Timing::for_frames(boards.len());
     let bytes = match kind(path)? {
-        Kind::Png => png::encode(&canvas::draw(givens, last, None))?,
+        Kind::Png => png::encode_with(&canvas::draw(givens, last, None)?, canvas::table())?,
         Kind::Gif => {
             let progress = |i: usize| Some((i + 1) as f32 / boards.len() as f32);
-            let frames = boards.iter().enumerate().map(|(i, b)| Ok(canvas::draw(givens, b, progress(i))));
-            gif::encode(frames, boards.len(), &palette::table(), timing)?
+            let frames = boards.iter().enumerate().map(|(i, b)| canvas::draw(givens, b, progress(i)));
+            gif::encode(frames, boards.len(), &canvas::table(), timing)?
         }
         Kind::Svg => {
             let seconds = f32::from(timing.step) * boards.len() as f32 / 100.0;

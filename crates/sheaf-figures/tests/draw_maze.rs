@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use sheaf_admm::ErrorKind;
-use sheaf_cli::draw::gif::Timing;
-use sheaf_cli::draw::maze_terminal::{self, Depth, Style};
-use sheaf_cli::draw::{Frame, Scene, agents_to_pixels, canvas, export, gif, palette, png, svg};
+use sheaf_figures::draw::gif::Timing;
+use sheaf_figures::draw::maze_terminal::{self, Depth, Style};
+use sheaf_figures::draw::{Frame, Scene, agents_to_pixels, canvas, export, gif, palette, png, svg};
 use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
