@@ -3,7 +3,8 @@
     python python/benchmarks/layer.py [--rounds 5] [--batch 128] [--cases maze,sudoku]
 
 All sides run in one process, one after another in every round, on the same inputs and the same number of threads; the medians
-over the rounds give the ratios. The results are compared first. The last column is what crossing the border costs: the time
+over the rounds give the ratios, once of the time that passed and once of the CPU time of all threads, which other work on the
+machine hardly changes. The results are compared first. The last column is what crossing the border costs: the time
 of a call through torch beyond that of the same call on arrays.
 """
 
@@ -109,7 +110,7 @@ def sides(name, batch):
 
 
 def compare(name, batch, rounds):
-    """Medians of the seconds of every side."""
+    """Medians of the seconds of every side: those that passed, and those of the CPU."""
     found = sides(name, batch)
     x, d_q = found["layer"]()
     for side, run in found.items():
@@ -119,10 +120,10 @@ def compare(name, batch, rounds):
     seconds = {side: [] for side in found}
     for _ in range(rounds):
         for side, run in found.items():
-            begin = time.perf_counter()
+            begin = time.perf_counter(), time.process_time()
             run()
-            seconds[side].append(time.perf_counter() - begin)
-    return {side: statistics.median(times) for side, times in seconds.items()}
+            seconds[side].append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    return [{side: statistics.median(t[k] for t in times) for side, times in seconds.items()} for k in (0, 1)]
 
 
 def main():
@@ -134,11 +135,12 @@ def main():
     threads = f"{os.cpu_count()} cores, torch {torch.__version__} with {torch.get_num_threads()} threads"
     print(threads + (f", jax {jax.__version__}" if jax else ", no jax"))
     for name in arguments.cases.split(","):
-        times = compare(name, arguments.batch, arguments.rounds)
-        mine = times["layer"]
-        ratios = ", ".join(f"{times[side] / mine:.1f} times {side}" for side in times if side not in ("layer", "arrays"))
-        border = max(0.0, 1 - times["arrays"] / mine)
-        print(f"{name}: {mine * 1e3:.1f} ms a batch; {ratios}; border {100 * border:.1f} %")
+        for what, times in zip(("time", "CPU "), compare(name, arguments.batch, arguments.rounds)):
+            mine = times["layer"]
+            others = [side for side in times if side not in ("layer", "arrays")]
+            ratios = ", ".join(f"{side} takes {times[side] / mine:.1f} times as long" for side in others)
+            border = 100 * (1 - times["arrays"] / mine)
+            print(f"{name}, {what}: {mine * 1e3:.1f} ms a batch; {ratios}; border {border:.1f} %", flush=True)
 
 
 if __name__ == "__main__":

@@ -202,6 +202,9 @@ fn arrays<E: Encoder, D: Decoder>(
         out.push(("gamma", vec![], vec![section.gamma as f32]));
     }
     let entries = model.layout().entries().iter().filter(|e| e.name == "maps" || e.name.starts_with("maps/"));
+    if section.balancing {
+        return Err(refused("balancing = true"));
+    }
     if matches!(choices.maps, MapKind::Orthonormal | MapKind::Identity) {
         return Err(refused(&format!("maps = \"{}\"", section.maps)));
     }
