@@ -11,7 +11,6 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::metrics::argmax;
 use sheaf_tasks::maze::solve::Solver;
-use sheaf_tasks::maze::suite::sweep_min_path;
 use sheaf_tasks::maze::task::{
     BUILTIN, DIRECTIONS, Maze, MazeBoard, MazeConfig, MazeReader, MazeSamples, board,
 };
@@ -62,7 +61,8 @@ impl MazeInput {
             (None, seed, _) => {
                 let size = self.size.unwrap_or(TRAINED_SIZE);
                 at_most(&format!("{place}.size"), "pixels a side", limits.cells.isqrt(), size)?;
-                let shape = MazeShape::new(size, size, min_path(size))?;
+                // The shortest path of `sheaf solve maze`: a seed names the same maze there and here.
+                let shape = MazeShape::new(size, size, size.saturating_sub(1))?;
                 let set = generate(&shape, seed.unwrap_or(0), 1)?;
                 Pixels { tokens: set.inputs, height: size, width: size }
             }
@@ -83,17 +83,6 @@ impl MazeInput {
         }
         text::check_marks(&maze.tokens, maze.height, maze.width, place)?;
         Ok(maze)
-    }
-}
-
-/// Paths of fresh mazes are at least this long: the published rule, or the longest that a small maze surely has.
-fn min_path(size: usize) -> usize {
-    if size == TRAINED_SIZE {
-        18
-    } else if size < TRAINED_SIZE {
-        size / 2
-    } else {
-        sweep_min_path(size)
     }
 }
 
