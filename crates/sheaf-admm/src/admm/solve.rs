@@ -115,7 +115,9 @@ impl<T: Real> Problem<'_, T> {
         }
         self.fill_offsets(&mut ws.work.offsets);
         // Maps and penalties may be new.
-        ws.work.factor = None;
+        if !std::mem::take(&mut ws.work.keep) {
+            ws.work.factor = None;
+        }
         self.set_factor(T::ONE, &mut ws.work)
     }
 

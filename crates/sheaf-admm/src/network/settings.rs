@@ -22,7 +22,8 @@ pub struct Settings {
     pub iterations: usize,
     /// The most time of a solve; looked at between iterations.
     pub time_limit: Option<Duration>,
-    /// The first penalty ρ, in scaled units; 1 if `None`. It is adapted while the solve runs.
+    /// The first penalty ρ, in scaled units. If `None`: 1, or half the typical curvature where all agents are quadratics without
+    /// constraints. It is adapted while the solve runs.
     pub rho: Option<f64>,
     /// Whether ρ is adapted.
     pub adapt: bool,

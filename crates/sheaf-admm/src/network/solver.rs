@@ -44,6 +44,9 @@ pub struct Solver {
     pub(super) z: Vec<f64>,    // [states], scaled
     pub(super) u: Vec<f64>,    // [states], scaled
     pub(super) rho: f64,
+    first_rho: f64,
+    /// Whether the consensus step is prepared for the maps and offsets as they are.
+    pub(super) same_edges: bool,
     pub(super) edges: Edges,
     pub(super) solution: Solution,
 }
@@ -74,7 +77,7 @@ impl Solver {
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
         let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled, exact));
-        let rho = settings.rho.unwrap_or(1.0);
+        let first_rho = settings.rho.unwrap_or_else(|| compiled.typical_curvature());
         let mut solver = Self {
             net,
             compiled,
@@ -85,7 +88,9 @@ impl Solver {
             x: vec![0.0; n],
             z: vec![0.0; n],
             u: vec![0.0; n],
-            rho,
+            rho: first_rho,
+            first_rho,
+            same_edges: false,
             edges,
             solution,
         };
@@ -177,7 +182,11 @@ impl Solver {
             callback,
         };
         let start = Start::Warm { z: &self.z, u: &self.u };
+        if self.same_edges {
+            self.workspace.keep_consensus();
+        }
         let report = problem.solve(start, &options, &mut self.workspace, &mut watch)?;
+        self.same_edges = true;
         *measure = watch.last;
         self.solution.iterations = done + report.iterations;
         if !self.workspace.x().is_empty() {
@@ -222,7 +231,7 @@ impl Solver {
     pub fn reset(&mut self) {
         self.z.fill(0.0);
         self.u.fill(0.0);
-        self.rho = self.settings.rho.unwrap_or(1.0);
+        self.rho = self.first_rho;
     }
 }
 
