@@ -9,7 +9,7 @@ use std::time::Instant;
 use sheaf_admm::Result;
 use sheaf_learn::config::RESUME_MAY_CHANGE;
 use sheaf_learn::train::{
-    CheckpointFile, Outcome, Progress, Run, TrainEvent, TrainObserver, WeightsFile, train,
+    CheckpointFile, Origin, Outcome, Progress, Run, TrainEvent, TrainObserver, WeightsFile, train,
 };
 
 use crate::machine;
@@ -125,6 +125,7 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
     let now = Now { run: planned.name.clone(), doing: "preparing".into(), steps, ..Now::default() };
     watch(&now);
     let mut model = prepared.training()?;
+    let commit = machine::commit();
     let run = Run {
         dir: &folder,
         task: prepared.task.name(),
@@ -135,6 +136,7 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
         checkpoint: None,
         may_change: RESUME_MAY_CHANGE,
         init: None,
+        origin: Origin { commit: &commit, stage: None },
     };
     let mut observer = Observer { now: Now { doing: "training".into(), ..now }, watch };
     match train(&mut *model, &run, &mut observer, stop)? {
