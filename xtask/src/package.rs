@@ -5,7 +5,8 @@ use anyhow::{Result, bail};
 use crate::run::{cargo, check};
 
 /// The published crates, each after those it depends on.
-const CRATES: [&str; 5] = ["sheaf-kernels", "sheaf-admm", "sheaf-learn", "sheaf-tasks", "sheaf-cli"];
+const CRATES: [&str; 6] =
+    ["sheaf-kernels", "sheaf-admm", "sheaf-learn", "sheaf-files", "sheaf-tasks", "sheaf-cli"];
 
 /// Files without which a package would not build or not be usable.
 const NEEDED: [(&str, &str); 4] = [

@@ -175,7 +175,8 @@ fn pairs_left_for_later_give_the_gradient_of_a_replay_as_often_as_a_tape_is_reve
 fn a_reverse_sweep_that_fails_leaves_no_pairs_to_the_next() {
     let (iterations, case) = (ITERATIONS, Case::new((3, 4), (32, 24), 8, 3, 5));
     let start = &case.packed[..case.sheaf.state_len()];
-    let (solver, mut ws) = (&solvers()[0], Workspace::default());
+    // Soft consensus: the implicit adjoint refuses the published hard one before it begins.
+    let (solver, mut ws) = (&solvers()[2], Workspace::default());
     let problem = problem(&case, solver);
     let of = |fails: bool, ws: &mut Workspace<f64>| {
         solve(&problem, start, Mode::Keep { iterations }, ws);

@@ -14,8 +14,9 @@ pub mod args;
 pub mod commands;
 pub mod draw;
 pub mod errors;
-pub mod problem;
 pub mod progress;
 pub mod report;
 pub mod tasks;
 pub mod terminal;
+
+pub use sheaf_files::problem;

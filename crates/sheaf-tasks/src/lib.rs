@@ -6,5 +6,6 @@ pub mod baselines;
 pub mod instances;
 pub mod maze;
 pub mod mnist;
-pub mod npz;
 pub mod sudoku;
+
+pub use sheaf_files::npz;

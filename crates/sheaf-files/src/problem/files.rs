@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::npz::{Array, Npz, Values, npy};
 use sheaf_admm::network::file::{FileName, Loader};
 use sheaf_admm::{Error, ErrorKind, Matrix, Result};
 use sheaf_learn::train::file::io_error;
-use sheaf_tasks::npz::{Array, Npz, Values, npy};
 
 use super::market;
 
