@@ -46,6 +46,21 @@ fn oracle(problem: &Problem) -> Result<Vec<f64>> {
     Ok(clarabel(Program::of_file(problem)?, 1e-11, Duration::from_secs(60)).x)
 }
 
+/// Solves by a general solver and notes the cost.
+fn timed(
+    solve: General,
+    problem: &Problem,
+    tol: f64,
+    limit: Duration,
+    costs: &mut Vec<Cost>,
+) -> Result<Answer> {
+    let program = Program::of_file(problem)?;
+    let clock = Clock::start();
+    let answer = solve(program, tol, limit);
+    costs.push(clock.cost());
+    Ok(answer)
+}
+
 /// The middle one by time.
 fn median(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -68,13 +83,7 @@ pub fn power_flow(general: Option<General>, tol: f64, limit: Duration) -> Result
                 costs.push(clock.cost());
                 Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() }
             }
-            Some(solve) => {
-                let program = Program::of_file(&problem)?;
-                let clock = Clock::start();
-                let answer = solve(program, tol, limit);
-                costs.push(clock.cost());
-                answer
-            }
+            Some(solve) => timed(solve, &problem, tol, limit, &mut costs)?,
         };
         last = Some(answer);
     }
@@ -109,13 +118,7 @@ pub fn formation(general: Option<General>, tol: f64, limit: Duration) -> Result<
                 costs.push(clock.cost());
                 Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() }
             }
-            Some(solve) => {
-                let program = Program::of_file(&problem)?;
-                let clock = Clock::start();
-                let answer = solve(program, tol, limit);
-                costs.push(clock.cost());
-                answer
-            }
+            Some(solve) => timed(solve, &problem, tol, limit, &mut costs)?,
         };
     }
     let slowest = costs.into_iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default();

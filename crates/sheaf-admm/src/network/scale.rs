@@ -18,7 +18,7 @@ pub(super) struct Scaling {
 
 const ROUNDS: usize = 25;
 /// The iteration ends early when no factor changes by more than this.
-const SETTLED: f64 = 0.01;
+const SETTLED: f64 = 0.03;
 /// No factor leaves [1/LIMIT, LIMIT].
 const LIMIT: f64 = 1e8;
 
@@ -31,62 +31,79 @@ impl Scaling {
 
     /// Ruiz's iteration.
     pub(super) fn ruiz(net: &Network) -> Self {
-        let mut scaling = Self::none(net);
         let mut starts = vec![0];
         net.agents.iter().for_each(|a| starts.push(starts[starts.len() - 1] + a.map.dim()));
-        let (mut columns, mut rows) = (vec![0.0f64; starts[net.agents.len()]], vec![0.0f64; net.edges.len()]);
-        scaling.cost = bounded(1.0 / scaling.slope(net));
+        let (n, e) = (starts[net.agents.len()], net.edges.len());
+        // One flat vector for all coordinates: edges reach them in any order.
+        let mut flat = Flat { starts, states: vec![1.0; n], edges: vec![1.0; e], cost: 1.0 };
+        let (mut columns, mut rows) = (vec![0.0f64; n], vec![0.0f64; e]);
+        flat.cost = bounded(1.0 / flat.slope(net));
         for _ in 0..ROUNDS {
-            columns.fill(0.0);
-            rows.fill(0.0);
-            for ((agent, s), &start) in net.agents.iter().zip(&scaling.states).zip(&starts) {
-                if let Some(f) = agent.map.as_quadratic() {
-                    let column = &mut columns[start..start + s.len()];
-                    curvature(f, |i, j, v| {
-                        column[j] = column[j].max((scaling.cost * s[i] * v * s[j]).abs());
-                    });
-                }
-            }
-            for (e, edge) in net.edges.iter().enumerate() {
-                for (agent, map) in &edge.ends {
-                    let (s, start) = (&scaling.states[agent.0], starts[agent.0]);
-                    map.each(|_, j, v| {
-                        let entry = (scaling.edges[e] * v * s[j]).abs();
-                        rows[e] = rows[e].max(entry);
-                        columns[start + j] = columns[start + j].max(entry);
-                    });
-                }
-            }
+            flat.sizes(net, &mut columns, &mut rows);
             let mut change = 0.0f64;
             let mut apply = |factor: &mut f64, size: f64| {
                 let before = *factor;
                 *factor = bounded(before / root(size));
                 change = change.max((*factor / before - 1.0).abs());
             };
-            for ((agent, s), &start) in net.agents.iter().zip(&mut scaling.states).zip(&starts) {
-                let column = &mut columns[start..start + s.len()];
-                if agent.map.as_quadratic().is_none() {
-                    let all = column.iter().fold(0.0f64, |m, c| m.max(*c));
-                    column.fill(all);
-                }
-                s.iter_mut().zip(column).for_each(|(s, c)| apply(s, *c));
-            }
-            scaling.edges.iter_mut().zip(&rows).for_each(|(e, r)| apply(e, *r));
-            let slope = scaling.slope(net);
-            apply(&mut scaling.cost, slope * slope);
+            flat.states.iter_mut().zip(&columns).for_each(|(s, c)| apply(s, *c));
+            flat.edges.iter_mut().zip(&rows).for_each(|(e, r)| apply(e, *r));
+            let slope = flat.slope(net);
+            apply(&mut flat.cost, slope * slope);
             if change < SETTLED {
                 break;
             }
         }
-        scaling
+        let states = flat.starts.windows(2).map(|at| flat.states[at[0]..at[1]].to_vec()).collect();
+        Self { states, edges: flat.edges, cost: flat.cost }
+    }
+}
+
+/// The factors while they are found.
+struct Flat {
+    starts: Vec<usize>, // [agents + 1]
+    states: Vec<f64>,
+    edges: Vec<f64>,
+    cost: f64,
+}
+
+impl Flat {
+    /// The largest entry of every column and of every edge.
+    fn sizes(&self, net: &Network, columns: &mut [f64], rows: &mut [f64]) {
+        columns.fill(0.0);
+        rows.fill(0.0);
+        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
+            if let Some(f) = agent.map.as_quadratic() {
+                let (s, column) = (&self.states[at[0]..at[1]], &mut columns[at[0]..at[1]]);
+                curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));
+            }
+        }
+        for ((edge, &e), row) in net.edges.iter().zip(&self.edges).zip(rows) {
+            for (agent, map) in &edge.ends {
+                let start = self.starts[agent.0];
+                map.each(|_, j, v| {
+                    let entry = (e * v * self.states[start + j]).abs();
+                    *row = row.max(entry);
+                    columns[start + j] = columns[start + j].max(entry);
+                });
+            }
+        }
+        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
+            if agent.map.as_quadratic().is_none() {
+                let column = &mut columns[at[0]..at[1]];
+                let all = column.iter().fold(0.0f64, |m, c| m.max(*c));
+                column.fill(all);
+            }
+        }
     }
 
     /// The size of the scaled costs: the mean of the largest entries of D Q D by column, or the largest |D q|.
     fn slope(&self, net: &Network) -> f64 {
         let (mut sum, mut count, mut linear) = (0.0, 0usize, 0.0f64);
         let mut column = Vec::new();
-        for (agent, s) in net.agents.iter().zip(&self.states) {
+        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
             let Some(f) = agent.map.as_quadratic() else { continue };
+            let s = &self.states[at[0]..at[1]];
             column.clear();
             column.resize(s.len(), 0.0f64);
             curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));

@@ -124,7 +124,14 @@ impl Solver {
         self.solution.history.clear();
         let (mut inner, mut done, mut measure) = (tol, 0, Measure::default());
         for round in 0..ROUNDS {
-            let status = self.round(inner, done, began, &mut measure, &mut callback)?;
+            let status = match self.round(inner, done, began, &mut measure, &mut callback) {
+                // Offsets that do not add up to 0 around a cycle prove it before the first iteration.
+                Err(e) if e.kind() == ErrorKind::Infeasible && e.place().starts_with("offset of edge") => {
+                    self.solution.iterations = done;
+                    Status::PrimalInfeasible
+                }
+                other => other?,
+            };
             done = self.solution.iterations;
             self.report(status, &measure)?;
             let Misses { primal, dual, edges } = self.solution.misses;

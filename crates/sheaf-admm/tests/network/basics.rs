@@ -96,3 +96,35 @@ fn mistakes_are_errors_with_their_place() {
     assert!(Network::new().solve(1e-6).is_err());
     assert!(net.solve(0.0).is_err() && net.solve(f64::NAN).is_err());
 }
+
+#[test]
+fn offsets_that_contradict_each_other_are_infeasible_and_not_an_error() {
+    let mut net = Network::new();
+    let agents: Vec<_> = (0..3).map(|_| net.agent(Quadratic::new([[1.0]], [1.0])).unwrap()).collect();
+    let mut last = None;
+    for k in 0..3 {
+        let edge = Edge::new(agents[k], [[1.0]], agents[(k + 1) % 3], [[1.0]]);
+        last = Some(net.edge(edge.offset([1.0])).unwrap());
+    }
+    let mut solver = net.solver(Settings::default()).unwrap();
+    assert_eq!(solver.solve().unwrap().status(), Status::PrimalInfeasible);
+    // Mended, the same solver finds the solution.
+    solver.update_offset(last.unwrap(), &[-2.0]).unwrap();
+    let x = solver.solve().unwrap();
+    assert!(x.is_solved() && (x.all_x()[0] - x.all_x()[1] - 1.0).abs() < 1e-5, "{}", x.status());
+}
+
+#[test]
+fn numbers_that_are_compared_by_other_factors_have_a_closed_form_too() {
+    // 2a = 3b, 5b = c, 2a = 0.6c: a cycle whose ratios multiply to 1.
+    let mut net = Network::new();
+    let agents: Vec<_> = [-1.0, -2.0, 4.0].map(|q| net.agent(Quadratic::new([[1.0]], [q])).unwrap()).into();
+    for (a, f, b, g) in [(0, 2.0, 1, 3.0), (1, 5.0, 2, 1.0), (0, 2.0, 2, 0.6)] {
+        net.agree(agents[a], [[f]], agents[b], [[g]]).unwrap();
+    }
+    // x = (3, 2, 10)·t: t minimises ½·113 t² + (−3 − 4 + 40) t.
+    let (solution, t) = (net.solve(1e-10).unwrap(), -33.0 / 113.0);
+    for (x, s) in solution.all_x().iter().zip([3.0, 2.0, 10.0]) {
+        assert!((x - s * t).abs() < 1e-7, "{:?}", solution.all_x());
+    }
+}

@@ -23,7 +23,7 @@ Nanoseconds per agent and iteration are those of one core: wall time times threa
 /// `sheaf bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to measure; all but scaling if not given
+    /// What to measure; all but scaling and problems if not given
     #[arg(value_enum)]
     pub kind: Option<BenchKind>,
     /// Which task

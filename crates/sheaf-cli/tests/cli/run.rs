@@ -152,3 +152,24 @@ fn a_command_never_writes_over_its_own_input() {
         assert_eq!(std::fs::read(here.join(input)).unwrap(), before, "{command}");
     }
 }
+
+#[test]
+fn networks_are_measured_against_general_solvers() {
+    let here = std::path::Path::new(".");
+    let told = json(here, "bench problems --agents 300");
+    let rows = told["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6 * 4);
+    for row in rows {
+        let solver = row["solver"].as_str().unwrap();
+        if solver == "sheaf-admm" || solver == "clarabel" {
+            assert_eq!(row["status"], "solved", "{row}");
+        }
+        if row["status"] == "solved" {
+            assert!(row["error"].as_f64().unwrap() < 1e-2, "{row}");
+            assert!(
+                row["seconds"].as_f64().unwrap() > 0.0 && row["peak_rss_mb"].as_f64().unwrap() > 1.0,
+                "{row}"
+            );
+        }
+    }
+}
