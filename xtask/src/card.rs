@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::run::{cargo, root};
+use crate::run::{cargo, command, root};
 
 const CARD: &str = "weights/README.md";
 const RESULTS: &str = "results/weights.json";
@@ -53,10 +53,14 @@ fn card() -> Result<String> {
     Ok(out + "\n" + words(&about, "licence")? + "\n")
 }
 
-/// What the program reads from a file.
+/// What the program reads from a file. `SHEAF_BIN` names one that is built already.
 fn inspect(path: &Path) -> Result<Value> {
     let path = path.to_string_lossy();
-    let mut command = cargo(&["run", "--quiet", "-p", "sheaf-cli", "--", "inspect", &path, "--json"]);
+    let mut command = match std::env::var("SHEAF_BIN") {
+        Ok(program) => command(&program),
+        Err(_) => cargo(&["run", "--quiet", "-p", "sheaf-cli", "--"]),
+    };
+    command.args(["inspect", &path, "--json"]);
     let output = command.output().with_context(|| format!("cannot inspect {path}"))?;
     ensure!(output.status.success(), "cannot inspect {path}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).context("`sheaf inspect` printed no JSON")

@@ -167,7 +167,7 @@ impl<T: Real> SharedStack<T> {
         let (mut off, mut largest) = (T::ZERO, T::ZERO);
         for (i, row) in self.c[..self.m * self.m].chunks_exact(self.m.max(1)).enumerate() {
             let square = self.square(width, i % width);
-            if !(square > T::ZERO) {
+            if square <= T::ZERO || !square.is_finite() {
                 return T::ONE / T::ZERO;
             }
             largest = if square > largest { square } else { largest };

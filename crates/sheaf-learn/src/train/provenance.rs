@@ -42,6 +42,10 @@ impl Provenance {
     pub fn of(record: &Value) -> Self {
         let mut out = Self { hours: record["hours"].as_f64(), ..Self::default() };
         out.add(record);
+        // Files of version 0.1 hold the seconds of their last run.
+        let alone = out.by_hand.is_none() && out.runs.len() == 1 && out.runs[0].init.is_none();
+        out.hours =
+            out.hours.or(record["seconds"].as_f64().filter(|_| alone).map(|seconds| seconds / 3600.0));
         out
     }
 

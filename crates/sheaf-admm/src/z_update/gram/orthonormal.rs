@@ -91,7 +91,8 @@ impl<T: Real> Orthonormal<T> {
             let stack = maps.stack();
             let gap = stack.orthogonality_gap(op.sheaf().as_uniform().map_or(1, |u| u.d_e));
             // NaN is refused.
-            if !(gap <= stack.rounding()) {
+            let orthogonal = gap <= stack.rounding();
+            if !orthogonal {
                 let want = "maps with orthogonal rows, equally long in every slot and not 0";
                 let got = format!("G Gᵀ that is {gap:e} of its largest number off");
                 return Err(Error::new(ErrorKind::Unsupported, PLACE, want, got)
