@@ -103,7 +103,11 @@ fn fresh() -> Result<()> {
 fn install_package(python: &Path, options: &[&str]) -> Result<()> {
     let mut install = pip(python);
     install.args(["install", "--quiet"]).args(options).arg(".");
-    check(install.env("MATURIN_PEP517_ARGS", "--profile dev --locked"))
+    // Without build isolation pip starts the maturin of the environment, by its name.
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let own = python.parent().map(Path::to_path_buf);
+    let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&before)))?;
+    check(install.env("PATH", path).env("MATURIN_PEP517_ARGS", "--profile dev --locked"))
 }
 
 fn pytest(python: &Path, goldens: Option<PathBuf>) -> Result<()> {
