@@ -28,7 +28,7 @@ macro_rules! readers {
     };
 }
 
-readers! { maze_text png npz sudoku_text sudoku_csv idx weights experiment }
+readers! { maze_text png npz sudoku_text sudoku_csv idx weights experiment script }
 
 #[test]
 fn every_reader_is_tested_and_has_seeds_that_differ_from_nothing() {
