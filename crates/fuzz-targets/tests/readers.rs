@@ -29,7 +29,7 @@ macro_rules! readers {
 }
 
 readers! {
-    maze_text png npz sudoku_text sudoku_csv idx weights experiment
+    maze_text png npz sudoku_text sudoku_csv idx weights experiment script
     problem_toml problem_json matrix_npy matrix_npz matrix_market
 }
 

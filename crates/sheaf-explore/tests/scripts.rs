@@ -98,9 +98,10 @@ fn every_page_says_what_its_script_does() {
 fn the_agreed_state_remembers_and_the_duals_do_not() {
     let of = |name: &str| run(&folder().join(name)).1.comparison.unwrap();
     let (u, z) = (of("forget-u.json"), of("forget-z.json"));
-    let after = |c: &sheaf_explore::Comparison| c.distance[59..].iter().sum::<f32>();
-    assert!(after(&z) > 3.0 * after(&u), "{} {}", after(&z), after(&u));
-    assert!(z.most_cells_changed > 20 && u.most_cells_changed < 5);
+    // Without z the whole path is gone; without u no more than a cell or two is in doubt.
+    assert!(z.most_cells_changed > 20 && u.most_cells_changed < 5, "{z:?} {u:?}");
+    let last = |c: &sheaf_explore::Comparison| *c.distance.last().unwrap();
+    assert!(last(&z) > last(&u), "{} {}", last(&z), last(&u));
 }
 
 #[test]
