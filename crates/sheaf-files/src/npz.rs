@@ -7,7 +7,7 @@
 //! Input is not trusted. An array may have at most [`MAX_ARRAY_BYTES`]; its header is checked before it is parsed.
 //!
 //! ```
-//! use sheaf_tasks::npz::{Array, Npz, Values, to_bytes};
+//! use sheaf_files::npz::{Array, Npz, Values, to_bytes};
 //!
 //! let array = Array::new(vec![2, 3], Values::U8(vec![1, 2, 3, 4, 5, 6]))?;
 //! let file = to_bytes(&[("inputs", &array)])?;

@@ -81,6 +81,6 @@ fn pictures_are_predicted_by_the_network_as_when_its_weights_were_made() {
     let images: Vec<f32> = set.images.iter().map(|&pixel| f32::from(pixel) / 255.0).collect();
     let (mut network, mut got) = (CnnClassifier::new(&model, &params), vec![0; COUNT]);
     let patches = network.patches(28, 28).unwrap();
-    network.tell(&patches, &images, None, &mut got).unwrap();
+    network.classify(&patches, &images, None, &mut got).unwrap();
     assert_fingerprint("mnist-cnn", &got, "e6155d195e2569b55be159247d95fdfb250d520437a0f999c2b3cc25907c8000");
 }

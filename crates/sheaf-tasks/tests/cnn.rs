@@ -72,11 +72,11 @@ fn one_thread_and_three_give_the_same_bits() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let mut grad = vec![0f32; params.len()];
-        let told = pool.install(|| {
+        let batch = pool.install(|| {
             let (dropout, size) = (Some((1, 2)), (12, 12));
             CnnBatch::default().loss_and_grad(&model, &params, size, &images, &set.labels, dropout, &mut grad)
         });
-        (told.unwrap().loss.to_bits(), grad.iter().map(|g| g.to_bits()).collect::<Vec<_>>())
+        (batch.unwrap().loss.to_bits(), grad.iter().map(|g| g.to_bits()).collect::<Vec<_>>())
     };
     assert_eq!(run(1), run(3));
 }
@@ -140,10 +140,10 @@ fn the_network_learns_and_is_evaluated_under_every_shift() {
     let set = bars(30, 12, 6);
     for shift in Shift::published() {
         let options = EvalOptions { iterations: 0, shift, draws: 2, seed: 1 };
-        let told =
+        let score =
             evaluate_with(&mut CnnClassifier::new(task.model(), &params), &set, &options, &|_| {}).unwrap();
-        assert_eq!(told.images, 30);
-        assert!(shift != Shift::None || told.accuracy() > 0.9);
+        assert_eq!(score.images, 30);
+        assert!(shift != Shift::None || score.accuracy() > 0.9);
     }
 }
 
@@ -153,16 +153,16 @@ fn a_white_picture_with_all_patches_dropped_is_told_as_a_black_one() {
     // Weights that distinguish white from black.
     let params = (0..).map(|seed| model.init::<f32>(seed)).find(|params| {
         let mut network = CnnClassifier::new(&model, params);
-        let (grid, mut told) = (network.patches(12, 12).unwrap(), [0, 0]);
+        let (grid, mut classes) = (network.patches(12, 12).unwrap(), [0, 0]);
         let both: Vec<f32> = (0..288).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
-        network.tell(&grid, &both, None, &mut told).unwrap();
-        told[0] != told[1]
+        network.classify(&grid, &both, None, &mut classes).unwrap();
+        classes[0] != classes[1]
     });
     let params = params.unwrap();
     let mut network = CnnClassifier::new(&model, &params);
-    let (grid, mut told) = (network.patches(12, 12).unwrap(), [0; 3]);
+    let (grid, mut classes) = (network.patches(12, 12).unwrap(), [0; 3]);
     let pictures: Vec<f32> = (0..3 * 144).map(|p| if p < 144 { 0.0 } else { 1.0 }).collect();
     let dropped: Vec<bool> = (0..3 * 16).map(|k| (16..32).contains(&k)).collect();
-    network.tell(&grid, &pictures, Some(&dropped), &mut told).unwrap();
-    assert!(told[1] == told[0] && told[2] != told[0], "{told:?}");
+    network.classify(&grid, &pictures, Some(&dropped), &mut classes).unwrap();
+    assert!(classes[1] == classes[0] && classes[2] != classes[0], "{classes:?}");
 }

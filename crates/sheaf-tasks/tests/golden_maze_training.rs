@@ -45,12 +45,13 @@ fn three_steps_of_the_optimiser_move_the_parameters_as_published() {
     let mut batch = Batch::<f32, _, _>::default();
     for step in 0..STEPS {
         let horizon = Horizon::whole(8, 4);
-        let told = batch.loss_and_grad(&model, &params, &board.sheaf, &samples, horizon, &mut grad).unwrap();
+        let batch_loss =
+            batch.loss_and_grad(&model, &params, &board.sheaf, &samples, horizon, &mut grad).unwrap();
         let k = step as usize;
         assert!(
-            (told.loss - losses[k]).abs() <= 1e-5 * losses[k],
+            (batch_loss.loss - losses[k]).abs() <= 1e-5 * losses[k],
             "loss {k}: {} against {}",
-            told.loss,
+            batch_loss.loss,
             losses[k]
         );
         let norm = clip_global_norm(1.0, &mut grad);

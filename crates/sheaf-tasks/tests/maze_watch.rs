@@ -70,9 +70,9 @@ fn the_trained_model_settles_and_has_been_solved_on_the_way() {
     let set = generate(&MazeShape::new(19, 19, 18).unwrap(), 5, 4).unwrap();
     let settling = Some(Settling::default());
     let options = SolveOptions { settling, first_right: true, ..SolveOptions::fixed(400) };
-    for told in solve(&experiment.model, &model, &params, &set, &options, &|_| {}).unwrap() {
-        assert!((10..400).contains(&told.iterations), "{told:?}");
-        assert!(told.first_right.is_some_and(|first| first <= told.iterations), "{told:?}");
+    for score in solve(&experiment.model, &model, &params, &set, &options, &|_| {}).unwrap() {
+        assert!((10..400).contains(&score.iterations), "{score:?}");
+        assert!(score.first_right.is_some_and(|first| first <= score.iterations), "{score:?}");
     }
 }
 

@@ -38,8 +38,8 @@ fn training_learns_to_tell_bars_apart() {
     let (mut m, mut v) = (grad.clone(), grad.clone());
     let before = task.evaluate(&params).unwrap()[0].1;
     for step in 0..120 {
-        let told = task.loss_and_grad(&params, 7, step, &mut grad).unwrap();
-        assert_eq!((told.samples, told.bad_sample), (16, None));
+        let stats = task.loss_and_grad(&params, 7, step, &mut grad).unwrap();
+        assert_eq!((stats.samples, stats.bad_sample), (16, None));
         AdamW::default().update(3e-3, step + 1, &grad, &mut params, &mut m, &mut v).unwrap();
     }
     let metrics = task.evaluate(&params).unwrap();
@@ -111,8 +111,12 @@ fn padding_adds_agents_and_a_set_with_more_classes_is_refused() {
     };
     assert_eq!(board(config, 12 + 32, 12 + 32).unwrap().layout.agents(), 15 * 15);
     for shift in Shift::published() {
-        let told = run(&set, shift, 3).unwrap();
-        assert_eq!((told.images, told.correct.len()), (6, if shift.is_random() { 3 } else { 1 }), "{shift}");
+        let score = run(&set, shift, 3).unwrap();
+        assert_eq!(
+            (score.images, score.correct.len()),
+            (6, if shift.is_random() { 3 } else { 1 }),
+            "{shift}"
+        );
     }
     let error = run(&ImageSet { classes: 3, ..set }, Shift::None, 1).unwrap_err();
     assert!(error.to_string().contains("labels below 2"));
@@ -172,8 +176,8 @@ fn watching_shows_what_evaluation_decides_and_tracing_what_was_seen() {
         assert_eq!(states.x.len(), 5 * sheaf.state_len());
     }
     let options = EvalOptions { iterations: 5, shift: Shift::None, draws: 1, seed: 0 };
-    let told = evaluate(config, &case.model, &params, set, &options, &|_| {}).unwrap();
-    assert_eq!(told.correct, [right]);
+    let score = evaluate(config, &case.model, &params, set, &options, &|_| {}).unwrap();
+    assert_eq!(score.correct, [right]);
 }
 
 #[test]

@@ -23,8 +23,13 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=gram", "model.penalty=per-agent"], "model.penalty"),
         (&["model.maps=orthonormal", "model.sharing=global", "model.d_v=40"], "model.sharing"),
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
+        (
+            &["model.consensus=cg", "model.agreement=hard", "model.maps=orthonormal", "model.d_v=40"],
+            "model.consensus",
+        ),
         (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
         (&["model.rank=0"], "model.rank"),
+        (&["model.gates=true", "model.maps=shared"], "model.gates"),
         (&["model.objective=dense", "model.objective_rank=0"], "model.objective_rank"),
         (&["model.objective=qp", "model.objective_rows=0"], "model.objective_rows"),
         (&["model.objective=equality", "model.objective_rows=10"], "model.objective_rows"),

@@ -283,8 +283,8 @@ fn rounds_solve_what_the_trained_agents_do_not_see_at_once() {
     let set = generate(Kind::Minimal, 6, 8);
     let solved = |rounds| {
         let options = SolveOptions::fixed(50);
-        let told = evaluate(&experiment.model, &model, &params, &set, &options, rounds, &|_| {});
-        told.unwrap().summary.solved
+        let score = evaluate(&experiment.model, &model, &params, &set, &options, rounds, &|_| {});
+        score.unwrap().summary.solved
     };
     let (at_once, in_rounds) = (solved(1), solved(5));
     assert!(in_rounds > at_once, "{at_once} and {in_rounds} of 8");

@@ -68,9 +68,9 @@ fn a_board_that_is_not_finite_is_named() {
     case.set.puzzles[..13].iter_mut().flatten().for_each(|d| *d = if *d == 7 { 0 } else { *d });
     assert!(case.set.puzzles[13].contains(&7));
     let mut grad = vec![0.0; params.len()];
-    let told = case.run(&mut Batch::default(), &params, Horizon::whole(2, 1), &mut grad);
-    assert!(told.loss.is_nan());
-    assert_eq!(told.bad, Some(13));
+    let batch_loss = case.run(&mut Batch::default(), &params, Horizon::whole(2, 1), &mut grad);
+    assert!(batch_loss.loss.is_nan());
+    assert_eq!(batch_loss.bad, Some(13));
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! rho = softplus(· f)       V = · f     b = · f     g = softplus(· f)     A = · norm(f)     B = · norm(f)
 //! ```
 //!
+//! With [gates](super::gates), A is multiplied by them.
+//!
 //! | array | shape |
 //! | --- | --- |
 //! | f, f_h | views, width or h_width |
@@ -18,6 +20,7 @@ use sheaf_admm::Real;
 use sheaf_kernels::Precision;
 use sheaf_kernels::aligned::AlignedVec;
 
+use super::gates::{Gates, Open};
 use super::section::{Choices, MapKind, ModelSection, ObjectiveKind};
 use super::spec::{LoraNorm, LoraStart, Spec};
 use crate::nn::{Init, LayerNorm, Linear, RmsNorm, activation};
@@ -52,6 +55,7 @@ pub struct Heads {
     columns: [Option<Linear>; COLUMNS],
     h_norm: LayerNorm,
     low_rank: Option<(Norm, Linear, Linear)>,
+    gates: Option<Gates>,
     start: LoraStart,
     own_h: bool,
     inequalities: bool,
@@ -75,6 +79,7 @@ pub struct Headed<T: Copy + Default> {
     f_norm: AlignedVec<T>, // [views, width]
     d_head: AlignedVec<T>, // [views, the widest head]
     d_norm: AlignedVec<T>, // [views, width]
+    open: Open<T>,
 }
 
 impl Heads {
@@ -118,10 +123,13 @@ impl Heads {
             let b = Linear::new(layout, "encoder/low_rank_b", width, factors * d_v, true);
             (norm, a, b)
         });
+        let gated = low_rank.is_some() && section.gates;
+        let gates = gated.then(|| Gates::new(layout, width, spec.slots));
         Self {
             columns,
             h_norm,
             low_rank,
+            gates,
             start: spec.lora_start,
             own_h: h_width.is_some(),
             inequalities: is(ObjectiveKind::Qp),
@@ -135,6 +143,7 @@ impl Heads {
     pub fn set_precision(&mut self, precision: Precision) {
         let factors = self.low_rank.iter_mut().flat_map(|(_, a, b)| [a, b]);
         self.columns.iter_mut().flatten().chain(factors).for_each(|head| head.set_precision(precision));
+        self.gates.iter_mut().for_each(|gates| gates.set_precision(precision));
     }
 
     /// Writes the initial values.
@@ -169,6 +178,9 @@ impl Heads {
                 other.init(params, stream);
                 zero.init_with(params, Init::Zeros, Init::Zeros, stream);
             }
+        }
+        if let Some(gates) = &self.gates {
+            gates.init(params, stream);
         }
     }
 
@@ -214,6 +226,9 @@ impl Heads {
             out.f_norm.ensure(f.len());
             norm.forward(params, f, &mut out.f_norm[..f.len()]);
         }
+        if let Some(gates) = &self.gates {
+            gates.forward(params, &out.f_norm[..f.len()], views, &mut out.open);
+        }
     }
 
     /// The factors A and B of the views `range`, after [`forward`](Self::forward).
@@ -229,6 +244,9 @@ impl Heads {
             let f_norm = &headed.f_norm[range.start * norm.dim()..range.end * norm.dim()];
             a_head.forward(params, f_norm, a);
             b_head.forward(params, f_norm, b);
+        }
+        if let Some(gates) = &self.gates {
+            gates.apply(range, &headed.open, a);
         }
     }
 
@@ -247,11 +265,15 @@ impl Heads {
         d_f_h: &mut [T],
         d_params: &mut [T],
     ) {
-        let Headed { raw, f_norm, d_head, d_norm, .. } = headed;
+        let Headed { raw, f_norm, d_head, d_norm, open, .. } = headed;
         if let Some((norm, a, b)) = &self.low_rank {
             d_norm.ensure(f.len());
             let (f_norm, d_norm) = (&f_norm[..f.len()], &mut d_norm[..f.len()]);
             d_norm.fill(T::ZERO);
+            let d_a = match &self.gates {
+                Some(gates) => gates.vjp(params, a, f_norm, d_a, open, d_norm, d_params),
+                None => d_a,
+            };
             a.vjp(params, f_norm, d_a, Some(d_norm), d_params);
             b.vjp(params, f_norm, d_b, Some(d_norm), d_params);
             norm.vjp(params, f, d_norm, d_f, d_params);

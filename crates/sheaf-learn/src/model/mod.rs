@@ -12,7 +12,7 @@
 //! | `section`, `spec` | keys of an experiment; what a task fixes |
 //! | `views` | distinct views of a batch |
 //! | `net` | the traits of encoder and decoder |
-//! | `heads`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
+//! | `heads`, `gates`, `maps`, `consensus` | from features to local problems, restriction maps, consensus solver |
 //! | `messages` | message passing, the other kind of coordination |
 //! | `prepared`, `tables` | what depends only on the parameters; what depends on a view |
 //! | `worker` | some samples: gather, iterate, decode, and the reverse pass |
@@ -25,6 +25,7 @@ pub mod batch;
 pub mod cayley;
 pub mod consensus;
 pub mod evaluate;
+pub mod gates;
 pub mod grid;
 pub mod heads;
 pub mod horizon;

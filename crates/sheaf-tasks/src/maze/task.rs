@@ -176,7 +176,7 @@ impl task::Task for Maze {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 14] = [
+        const MODULES: [(&str, &str); 15] = [
             ("encoder/input_norm", "MLPEncoderV2_0/input_norm"),
             ("encoder/dense", "MLPEncoderV2_0/dense"),
             ("encoder/h", "MLPEncoderV2_0/comm_head/comm_dense"),
@@ -188,6 +188,7 @@ impl task::Task for Maze {
             ("encoder/low_rank_norm", "MLPEncoderV2_0/lora_pre_ln"),
             ("encoder/low_rank_a", "MLPEncoderV2_0/lora_A_dense"),
             ("encoder/low_rank_b", "MLPEncoderV2_0/lora_B_dense"),
+            ("encoder/low_rank_gate", "MLPEncoderV2_0/lora_gate_dense"),
             ("decoder/input_norm", "ConcatMLPDecoderV2_0/input_norm"),
             ("decoder/dense", "ConcatMLPDecoderV2_0/dense"),
             ("decoder/out", "ConcatMLPDecoderV2_0/output_dense"),
@@ -253,11 +254,11 @@ impl task::Task for Maze {
             let solved = solve(&experiment.model, model, params, set, &options, &|_| {})?;
             Ok(summarise(set, &solved))
         };
-        let told = match experiment.eval.test {
+        let score = match experiment.eval.test {
             0 => summary(&held_out.test)?,
             count => summary(&held_out.test.first(count))?,
         };
-        let mut metrics = vec![told.solved_rate(), told.cell_accuracy()];
+        let mut metrics = vec![score.solved_rate(), score.cell_accuracy()];
         if let Some(larger) = &held_out.more {
             metrics.push(summary(larger)?.solved_rate());
         }

@@ -22,7 +22,7 @@ pub trait Classifier {
     fn patches(&self, height: usize, width: usize) -> Result<ViewGrid>;
 
     /// Writes the class of each picture. Patches marked in `dropped` are black.
-    fn tell(
+    fn classify(
         &mut self,
         patches: &ViewGrid,
         images: &[f32],           // [samples, height, width]
@@ -102,7 +102,7 @@ pub fn evaluate_with(
     let patches = classifier.patches(height, width)?;
     let (mut images, mut plain) = (vec![0.0; TILE * height * width], vec![0.0; pixels]);
     let mut dropped = vec![false; TILE * patches.agents()];
-    let mut told = [0; TILE];
+    let mut classes = [0; TILE];
     let draws = if shift.is_random() { options.draws.max(1) } else { 1 };
     let mut report = EvalReport { images: set.len(), correct: vec![0; draws] };
     for (draw, correct) in report.correct.iter_mut().enumerate() {
@@ -116,8 +116,13 @@ pub fn evaluate_with(
                 any |= shift.dropped(key, &mut dropped[i * patches.agents()..][..patches.agents()]);
             }
             let dropped = any.then_some(&dropped[..count * patches.agents()]);
-            classifier.tell(&patches, &images[..count * height * width], dropped, &mut told[..count])?;
-            *correct += told[..count].iter().zip(&set.labels[first..]).filter(|(a, b)| a == b).count();
+            classifier.classify(
+                &patches,
+                &images[..count * height * width],
+                dropped,
+                &mut classes[..count],
+            )?;
+            *correct += classes[..count].iter().zip(&set.labels[first..]).filter(|(a, b)| a == b).count();
             progress(count);
         }
     }
@@ -138,7 +143,7 @@ pub struct Agents<'m> {
     /// The agents for the most recent picture size.
     pub board: Option<MnistBoard>,
     /// Pictures classified so far.
-    pub told: usize,
+    pub classified: usize,
     /// Total iterations of these pictures.
     pub iterations: usize,
 }
@@ -151,12 +156,12 @@ impl<'m> Agents<'m> {
         params: &'m [f32],
         solve: SolveOptions,
     ) -> Self {
-        Self { config, model, params, solve, board: None, told: 0, iterations: 0 }
+        Self { config, model, params, solve, board: None, classified: 0, iterations: 0 }
     }
 
     /// Mean iterations per picture.
     pub fn mean_iterations(&self) -> f64 {
-        self.iterations as f64 / self.told.max(1) as f64
+        self.iterations as f64 / self.classified.max(1) as f64
     }
 }
 
@@ -169,7 +174,7 @@ impl Classifier for Agents<'_> {
         Ok(board(self.config, height, width)?.layout)
     }
 
-    fn tell(
+    fn classify(
         &mut self,
         patches: &ViewGrid,
         images: &[f32],
@@ -182,10 +187,10 @@ impl Classifier for Agents<'_> {
         let sheaf = &self.board.as_ref().expect("just made").sheaf;
         let samples = PictureSamples { grid: *patches, images, dropped };
         let reader = VoteReader { classes: self.config.classes };
-        let told = solve_all(self.model, self.params, sheaf, &samples, &reader, &self.solve, &|_| {})?;
-        self.told += told.len();
-        self.iterations += told.iter().map(|solved| solved.iterations).sum::<usize>();
-        classes.iter_mut().zip(told).for_each(|(class, solved)| *class = solved.answer);
+        let solved = solve_all(self.model, self.params, sheaf, &samples, &reader, &self.solve, &|_| {})?;
+        self.classified += solved.len();
+        self.iterations += solved.iter().map(|solved| solved.iterations).sum::<usize>();
+        classes.iter_mut().zip(solved).for_each(|(class, solved)| *class = solved.answer);
         Ok(())
     }
 }

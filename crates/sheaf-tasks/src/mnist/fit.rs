@@ -124,29 +124,29 @@ mod tests {
     #[test]
     fn pictures_of_the_right_size_stay_as_they_are() {
         let rgb = painted((28, 28), (4, 5, 6, 7), (0, 200));
-        let told = from_pixels(&rgb, (28, 28), false, "test").unwrap();
-        assert!(!told.inverted && !told.scaled);
-        assert_eq!(told.image, rgb.iter().step_by(3).copied().collect::<Vec<u8>>());
+        let fitted = from_pixels(&rgb, (28, 28), false, "test").unwrap();
+        assert!(!fitted.inverted && !fitted.scaled);
+        assert_eq!(fitted.image, rgb.iter().step_by(3).copied().collect::<Vec<u8>>());
     }
 
     #[test]
     fn dark_ink_on_light_paper_is_turned_round_scaled_and_centred() {
         // A corner of a large sheet: 80 × 40 pixels become 20 × 10 in the middle.
         let rgb = painted((300, 200), (10, 150, 80, 40), (250, 20));
-        let told = from_pixels(&rgb, (300, 200), false, "test").unwrap();
-        assert!(told.inverted && told.scaled);
-        assert_eq!((told.height, told.width), (28, 28));
+        let fitted = from_pixels(&rgb, (300, 200), false, "test").unwrap();
+        assert!(fitted.inverted && fitted.scaled);
+        assert_eq!((fitted.height, fitted.width), (28, 28));
         let expected: Vec<u8> = (0..784)
             .map(|p| if (4..24).contains(&(p / 28)) && (9..19).contains(&(p % 28)) { 255 } else { 0 })
             .collect();
-        assert_eq!(told.image, expected);
+        assert_eq!(fitted.image, expected);
     }
 
     #[test]
     fn a_picture_can_keep_its_size_and_an_empty_one_is_refused() {
         let rgb = painted((40, 50), (1, 1, 5, 5), (0, 255));
-        let told = from_pixels(&rgb, (40, 50), true, "test").unwrap();
-        assert_eq!((told.height, told.width, told.scaled), (40, 50, false));
+        let fitted = from_pixels(&rgb, (40, 50), true, "test").unwrap();
+        assert_eq!((fitted.height, fitted.width, fitted.scaled), (40, 50, false));
         assert!(from_pixels(&[77; 3 * 40 * 50], (40, 50), false, "test").is_err());
     }
 }

@@ -251,7 +251,7 @@ impl task::Task for Mnist {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 10] = [
+        const MODULES: [(&str, &str); 11] = [
             ("encoder/input", "MLPEncoder_0/input_proj"),
             ("encoder/block", "MLPEncoder_0/block_0"),
             ("encoder/h", "MLPEncoder_0/comm_head/comm_dense"),
@@ -261,6 +261,7 @@ impl task::Task for Mnist {
             ("encoder/low_rank_norm", "MLPEncoder_0/lora_pre_ln"),
             ("encoder/low_rank_a", "MLPEncoder_0/lora_A_dense"),
             ("encoder/low_rank_b", "MLPEncoder_0/lora_B_dense"),
+            ("encoder/low_rank_gate", "MLPEncoder_0/lora_gate_dense"),
             ("decoder/out", "ClassificationDecoder_0/cls_output"),
         ];
         task::authors_name(&MODULES, name)
@@ -312,8 +313,8 @@ impl task::Task for Mnist {
         let looks = [(iterations.train, all(eval.test)), (iterations.eval, eval.long)];
         let look = |(name, (iterations, count)): (&'static str, (usize, usize))| {
             let options = EvalOptions { iterations, shift: Shift::None, draws: 1, seed: 0 };
-            let told = evaluate(&experiment.model, model, params, &test.first(count), &options, &|_| {})?;
-            Ok((name.to_string(), told.accuracy()))
+            let score = evaluate(&experiment.model, model, params, &test.first(count), &options, &|_| {})?;
+            Ok((name.to_string(), score.accuracy()))
         };
         Self::metrics(experiment).into_iter().zip(looks).map(look).collect()
     }

@@ -183,7 +183,7 @@ impl task::Task for Sudoku {
 
     fn authors_name(name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
-        const MODULES: [(&str, &str); 14] = [
+        const MODULES: [(&str, &str); 15] = [
             ("encoder/token", "SudokuEncoder_0/token_embed"),
             ("encoder/board_position", "SudokuEncoder_0/global_pos_embed"),
             ("encoder/norm", "SudokuEncoder_0/pre_flat_norm"),
@@ -196,6 +196,7 @@ impl task::Task for Sudoku {
             ("encoder/low_rank_norm", "SudokuEncoder_0/lora_pre_norm"),
             ("encoder/low_rank_a", "SudokuEncoder_0/lora_A_dense"),
             ("encoder/low_rank_b", "SudokuEncoder_0/lora_B_dense"),
+            ("encoder/low_rank_gate", "SudokuEncoder_0/lora_gate_dense"),
             ("decoder/block", "SudokuDecoder_0/block_0"),
             ("decoder/out", "SudokuDecoder_0/output_dense"),
         ];
@@ -261,8 +262,8 @@ impl task::Task for Sudoku {
         };
         let Iterations { eval, rounds, .. } = experiment.iterations;
         let options = SolveOptions::fixed(eval);
-        let told = evaluate(&experiment.model, model, params, &test, &options, rounds, &|_| {})?.summary;
-        let rates = [told.solved_rate(), told.valid_rate(), told.cell_accuracy(), told.blank_accuracy()];
+        let score = evaluate(&experiment.model, model, params, &test, &options, rounds, &|_| {})?.summary;
+        let rates = [score.solved_rate(), score.valid_rate(), score.cell_accuracy(), score.blank_accuracy()];
         Ok(Self::metrics(experiment).into_iter().map(String::from).zip(rates).collect())
     }
 

@@ -88,7 +88,7 @@ impl Options {
 /// One shift and its result.
 struct Row {
     shift: Shift,
-    told: EvalReport,
+    scores: EvalReport,
     seconds: f64,
 }
 
@@ -113,8 +113,8 @@ pub(super) fn evaluate(
     for shift in shifts {
         let options = sheaf_tasks::mnist::evaluate::EvalOptions { shift, draws: draws(shift), ..PLAIN };
         let start = Instant::now();
-        let told = evaluate_with(classifier, &set, &options, &|n| bar.add(n))?;
-        rows.push(Row { shift, told, seconds: start.elapsed().as_secs_f64() });
+        let scores = evaluate_with(classifier, &set, &options, &|n| bar.add(n))?;
+        rows.push(Row { shift, scores, seconds: start.elapsed().as_secs_f64() });
     }
     bar.clear();
     report.value("split", split.name());
@@ -132,32 +132,32 @@ impl Rows {
             [row] => one(report, row),
             rows => several(report, rows),
         }
-        let told = self.0.iter().map(|row| row.told.images * row.told.correct.len()).sum();
-        report.pace(told, self.0.iter().map(|row| row.seconds).sum());
+        let scores = self.0.iter().map(|row| row.scores.images * row.scores.correct.len()).sum();
+        report.pace(scores, self.0.iter().map(|row| row.seconds).sum());
     }
 }
 
 impl Row {
     /// Accuracy and its spread between draws.
     fn text(&self) -> String {
-        let (told, n) = (&self.told, self.told.images);
-        match told.correct[..] {
+        let (scores, n) = (&self.scores, self.scores.images);
+        match scores.correct[..] {
             [right] => percent(right, n),
             _ => {
-                let (mean, spread) = (100.0 * told.accuracy(), 100.0 * told.spread());
-                format!("{mean:.2} ± {spread:.2} % ({} draws of {})", told.correct.len(), count(n))
+                let (mean, spread) = (100.0 * scores.accuracy(), 100.0 * scores.spread());
+                format!("{mean:.2} ± {spread:.2} % ({} draws of {})", scores.correct.len(), count(n))
             }
         }
     }
 
     fn values(&self) -> Vec<(&'static str, Value)> {
-        let told = &self.told;
-        let each: Vec<Value> = told.accuracies().map(|a| rounded(a, 6)).collect();
+        let scores = &self.scores;
+        let each: Vec<Value> = scores.accuracies().map(|a| rounded(a, 6)).collect();
         vec![
             ("shift", self.shift.to_string().into()),
-            ("accuracy", rounded(told.accuracy(), 6)),
-            ("accuracy_spread", rounded(told.spread(), 6)),
-            ("draws", told.correct.len().into()),
+            ("accuracy", rounded(scores.accuracy(), 6)),
+            ("accuracy_spread", rounded(scores.spread(), 6)),
+            ("draws", scores.correct.len().into()),
             ("accuracies", each.into()),
         ]
     }
@@ -176,15 +176,15 @@ fn one(report: &mut Report, row: &Row) {
 /// A table, with the accuracy of the undisturbed row as the overall accuracy.
 fn several(report: &mut Report, rows: &[Row]) {
     for (i, row) in rows.iter().enumerate() {
-        let rate = (row.told.images * row.told.correct.len()) as f64 / row.seconds.max(1e-9);
+        let rate = (row.scores.images * row.scores.correct.len()) as f64 / row.seconds.max(1e-9);
         let text = format!("{:<10}  {}, {} samples/s", row.shift.to_string(), row.text(), significant(rate));
         report.line(if i == 0 { "right" } else { "" }, text);
     }
     if let Some(plain) = rows.iter().find(|row| row.shift == Shift::None) {
-        report.value("accuracy", rounded(plain.told.accuracy(), 6));
+        report.value("accuracy", rounded(plain.scores.accuracy(), 6));
     }
     let list = rows.iter().map(|row| {
-        let rate = (row.told.images * row.told.correct.len()) as f64 / row.seconds.max(1e-9);
+        let rate = (row.scores.images * row.scores.correct.len()) as f64 / row.seconds.max(1e-9);
         let timed = [("seconds", rounded(row.seconds, 6)), ("samples_per_s", rounded(rate, 3))];
         let values = row.values().into_iter().chain(timed);
         json!(values.map(|(key, value)| (key.to_string(), value)).collect::<serde_json::Map<_, _>>())

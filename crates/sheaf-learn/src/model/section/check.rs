@@ -174,6 +174,10 @@ impl ModelSection {
                 wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
             );
         }
+        if self.gates && maps != MapKind::LowRank {
+            return Err(refused("model.gates", "false without a LoRA update", "true")
+                .hint("gates multiply the update of model.maps = \"low-rank\""));
+        }
         if maps != MapKind::Orthonormal {
             return Ok(());
         }
@@ -202,6 +206,17 @@ impl ModelSection {
                 format!("{:?}", self.maps),
             )
             .hint("set model.maps = \"orthonormal\", or choose another consensus")),
+            // The Laplacian has one eigenvalue besides 0, so that the first step removes all disagreement. What is left is
+            // rounding, which the guarded divisions of further steps amplify: losses lose up to ten digits.
+            ConsensusKind::Cg | ConsensusKind::CgCarried | ConsensusKind::Gram
+                if hard && maps == MapKind::Orthonormal && self.cg_tolerance == 0.0 && self.cg_steps > 1 =>
+            {
+                let expected = "\"closed-form\" with hard agreement and orthonormal maps";
+                Err(refused("model.consensus", expected, format!("{:?}", self.consensus)).hint(
+                    "conjugate gradients converge in one step there and amplify rounding in the others; \
+                     \"closed-form\" is exact",
+                ))
+            }
             ConsensusKind::Gram | ConsensusKind::ClosedForm if per_agent => {
                 Err(refused("model.penalty", "\"shared\" with this consensus", "\"per-agent\"")
                     .hint("model.consensus = \"cg\" takes one penalty per agent"))

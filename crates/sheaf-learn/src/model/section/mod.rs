@@ -30,6 +30,8 @@ pub struct ModelSection {
     pub rank: usize,
     /// The LoRA update is multiplied by alpha / rank.
     pub alpha: f64,
+    /// Whether the encoder also emits a gate from 0 to 1 per slot that multiplies the LoRA update.
+    pub gates: bool,
     /// `l1-box`, `quadratic` (diagonal, no l1, no box), `lasso` (one fixed l1 weight), `non-negative`, `tether`,
     /// `dense` (Q = diag(D) + V Vᵀ, D and V from the encoder), `equality` (A x = b, A learned and shared by all agents,
     /// b from the encoder) or `qp` (G x ≤ g and x ≥ 0, G learned and shared, g > 0 from the encoder).
@@ -92,6 +94,7 @@ impl Default for ModelSection {
             sharing: "slot".into(),
             rank: 4,
             alpha: 1.0,
+            gates: false,
             objective: "l1-box".into(),
             objective_rank: 2,
             objective_rows: 2,

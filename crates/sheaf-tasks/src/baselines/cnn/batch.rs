@@ -70,13 +70,13 @@ impl<T: Real> CnnBatch<T> {
             }
         });
         grad.fill(T::ZERO);
-        let mut told = BatchLoss { loss: 0.0, bad: None };
+        let mut sum = BatchLoss { loss: 0.0, bad: None };
         for piece in &self.pieces {
             add(grad, &piece.grad);
-            told.loss += piece.loss;
-            told.bad = told.bad.or(piece.bad);
+            sum.loss += piece.loss;
+            sum.bad = sum.bad.or(piece.bad);
         }
-        Ok(told)
+        Ok(sum)
     }
 }
 
@@ -114,7 +114,7 @@ impl Classifier for CnnClassifier<'_, f32> {
         ViewGrid::new(height, width, PATCH, PATCH)
     }
 
-    fn tell(
+    fn classify(
         &mut self,
         patches: &ViewGrid,
         images: &[f32],

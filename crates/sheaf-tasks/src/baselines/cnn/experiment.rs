@@ -135,9 +135,9 @@ impl Trainable for CnnTask {
         self.pictures.fill(&mut self.epochs, &self.train, seed, step, batch);
         let Pictures { chosen, images, labels } = &self.pictures;
         let (size, dropout) = ((self.train.height, self.train.width), Some((seed, step)));
-        let told = self.batch.loss_and_grad(&self.model, params, size, images, labels, dropout, grad)?;
-        let bad_sample = told.bad.map(|sample| u64::from(chosen[sample]));
-        Ok(StepStats { loss: told.loss, samples: chosen.len(), bad_sample })
+        let batch = self.batch.loss_and_grad(&self.model, params, size, images, labels, dropout, grad)?;
+        let bad_sample = batch.bad.map(|sample| u64::from(chosen[sample]));
+        Ok(StepStats { loss: batch.loss, samples: chosen.len(), bad_sample })
     }
 
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {
@@ -146,8 +146,8 @@ impl Trainable for CnnTask {
             count => self.test.first(count),
         };
         let options = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
-        let told = evaluate_with(&mut CnnClassifier::new(&self.model, params), &test, &options, &|_| {})?;
-        Ok(vec![("accuracy".to_string(), told.accuracy())])
+        let batch = evaluate_with(&mut CnnClassifier::new(&self.model, params), &test, &options, &|_| {})?;
+        Ok(vec![("accuracy".to_string(), batch.accuracy())])
     }
 
     fn present_config(&self, place: &str, config: &str) -> Result<String> {
