@@ -126,7 +126,8 @@ fn charts(sheet: &Sheet<'_>, story: &Story, height: f64) -> Result<()> {
     let mean = |row: &[f32]| row.iter().map(|&r| f64::from(r)).sum::<f64>() / row.len() as f64;
     let max = |row: &[f32]| row.iter().copied().fold(0.0f32, f32::max).into();
     let (wide, high) = (FULL - CHARTS - 6.0, 0.5 * (height - 20.0));
-    let panels: [(&str, &dyn Fn(&[f32]) -> f64); 2] = [("mean over agents", &mean), ("largest", &max)];
+    type Summary<'a> = &'a dyn Fn(&[f32]) -> f64;
+    let panels: [(&str, Summary<'_>); 2] = [("mean over agents", &mean), ("largest", &max)];
     for (i, (title, of)) in panels.into_iter().enumerate() {
         let (primal, dual) = (course("‖x − z‖", &story.primal, of), course("ρ‖Δz‖", &story.dual, of));
         let axes = Axes { title, log: true, marks: Marks::Lines, ..Axes::new("iteration k", "residual") };

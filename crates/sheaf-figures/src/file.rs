@@ -54,7 +54,7 @@ impl Figure {
         // The first two lengths are those of the page; the view box keeps the units.
         let svg = replace_length(replace_length(svg, "width", width), "height", height);
         // Cells that touch must not show the page between them.
-        let svg = svg.replace("<rect ", "<rect shape-rendering=\"crispEdges\" ");
+        let svg = svg.replace(" stroke=\"none\"/>", " stroke=\"none\" shape-rendering=\"crispEdges\"/>");
         Self { svg }
     }
 

@@ -43,7 +43,7 @@ impl Plane {
 fn direction(covariance: &[f64], dim: usize, without: Option<&[f64]>) -> Vec<f64> {
     // Any start that is not orthogonal to the answer will do; a fixed one gives the same figure every time.
     let mut v: Vec<f64> =
-        (0..dim).map(|i| 1.0 + 0.01 * i as f64 * if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        (0..dim).map(|i| 1.0 + 0.01 * i as f64 * if i.is_multiple_of(2) { 1.0 } else { -1.0 }).collect();
     for _ in 0..STEPS {
         let mut next: Vec<f64> =
             covariance.chunks_exact(dim).map(|row| row.iter().zip(&v).map(|(c, v)| c * v).sum()).collect();

@@ -92,10 +92,10 @@ impl<'a> Sheet<'a> {
         drawn(self.0.draw(&Rectangle::new(corners, colour.filled())))
     }
 
-    /// The frame of a rectangle.
+    /// The frame of a rectangle. It is a line: the plotting crate does not know the width of a rectangle's.
     pub fn frame(&self, x: f64, y: f64, width: f64, height: f64, colour: Colour, line: f64) -> Result<()> {
-        let corners = [(units(x), units(y)), (units(x + width), units(y + height))];
-        drawn(self.0.draw(&Rectangle::new(corners, stroke(colour, line))))
+        let (right, bottom) = (x + width, y + height);
+        self.line(&[(x, y), (right, y), (right, bottom), (x, bottom), (x, y)], colour, line)
     }
 
     /// A line through points.
@@ -118,7 +118,8 @@ impl<'a> Sheet<'a> {
     /// A five-pointed star.
     pub fn star(&self, x: f64, y: f64, radius: f64, colour: Colour) -> Result<()> {
         let corner = |k: usize| {
-            let (angle, r) = (0.2 * std::f64::consts::PI * k as f64, if k % 2 == 0 { 1.0 } else { 0.45 });
+            let (angle, r) =
+                (0.2 * std::f64::consts::PI * k as f64, if k.is_multiple_of(2) { 1.0 } else { 0.45 });
             (x + radius * r * angle.sin(), y - radius * r * angle.cos())
         };
         self.polygon(&(0..10).map(corner).collect::<Vec<_>>(), colour)

@@ -23,7 +23,7 @@ const PARAMETERS: [(&str, usize); 19] = [
     ("mnist-mpnn", 198_027),
     ("sudoku", 543_025),
     ("sudoku-fast", 543_025),
-    ("sudoku-graded", 501_409),
+    ("sudoku-graded", 543_025),
     ("sudoku-lowrank", 2_029_233),
     ("sudoku-mpnn-cm-max", 1_227_889),
     ("sudoku-mpnn-cm-mean", 1_227_889),
@@ -31,7 +31,7 @@ const PARAMETERS: [(&str, usize); 19] = [
     ("sudoku-mpnn-pm-fixed-mean", 879_156),
     ("sudoku-mpnn-pm-lora-max", 3_026_185),
     ("sudoku-mpnn-pm-lora-mean", 3_026_185),
-    ("sudoku-orthonormal", 501_409),
+    ("sudoku-orthonormal", 543_025),
 ];
 
 fn folder() -> PathBuf {

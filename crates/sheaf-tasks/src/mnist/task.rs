@@ -233,8 +233,7 @@ impl task::Task for Mnist {
             stream: "mnist parameters",
         };
         let (view_len, hidden) = (config.patch * config.patch, config.hidden);
-        let (d_v, classes) = (config.common.d_v, config.classes);
-        let mean = config.reads_mean()?;
+        let (d_v, classes, mean) = (config.common.d_v, config.classes, config.reads_mean()?);
         Model::new(
             config.common.clone(),
             spec,
