@@ -10,6 +10,9 @@ use sheaf_admm::z_update::{Agreement, Cg, Exact, Stop, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
 use sheaf_testkit::TestRng;
 
+/// x, z and u after every iteration.
+type Seen = Vec<[Vec<f64>; 3]>;
+
 const D_V: usize = 3;
 const AGENTS: usize = 9;
 
@@ -49,11 +52,11 @@ impl Grid {
     }
 
     /// x, z and u after every iteration, and the end.
-    fn play(&self, iterations: usize, list: Vec<Intervention>) -> Result<(Vec<[Vec<f64>; 3]>, Played<f64>)> {
+    fn play(&self, iterations: usize, list: Vec<Intervention>) -> Result<(Seen, Played<f64>)> {
         self.play_all(iterations, &Interventions { start: None, list })
     }
 
-    fn play_all(&self, k: usize, all: &Interventions) -> Result<(Vec<[Vec<f64>; 3]>, Played<f64>)> {
+    fn play_all(&self, k: usize, all: &Interventions) -> Result<(Seen, Played<f64>)> {
         let (problem, mut seen) = (self.problem(&self.sheaf), Vec::new());
         let options = Options::fixed(k);
         let ws = &mut Workspace::default();

@@ -23,7 +23,6 @@ const DYNAMICS_SIZE: usize = 37;
 
 /// Checks the arguments; the job solves, draws and writes.
 pub fn figure(args: FigureArgs) -> Result<Box<dyn Job>> {
-    check_out(&args.out)?;
     Format::of(&args.out)?;
     check_options(&args)?;
     let name = args.name;
@@ -34,6 +33,8 @@ pub fn figure(args: FigureArgs) -> Result<Box<dyn Job>> {
     };
     let weights = Source::parse(args.weights.as_deref().unwrap_or(builtin))?;
     let with = args.with.as_deref().map(Source::parse).transpose()?;
+    let sources = [Some(&weights), with.as_ref()].into_iter().flatten().filter_map(Source::path);
+    check_out(&args.out, sources.chain(args.data.as_deref()))?;
     Ok(Box::new(move || {
         let waiting = Waiting::new("drawing");
         let drawn = draw(&args, &weights, with.as_ref())?;
