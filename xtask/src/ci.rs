@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::install::Needs;
 use crate::run::{cargo, check, root};
-use crate::{deny, files, machete, package, readme};
+use crate::{browser, deny, files, machete, package, python, readme};
 
 struct Stage {
     name: &'static str,
@@ -33,9 +34,15 @@ const STAGES: &[Stage] = &[
     Stage { name: "test", what: "all tests, doc tests included", run: test },
     Stage { name: "simd-off", what: "all tests once more, as on a CPU without our kernels", run: simd_off },
     Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
+    Stage {
+        name: "python",
+        what: "the Python package: a fresh installation, its tests, examples and notebooks",
+        run: python,
+    },
     Stage { name: "package", what: "what the published crates contain", run: packages },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
+    Stage { name: "browser", what: "the page of `sheaf explore` in chromium", run: page },
 ];
 
 /// Prints the table.
@@ -199,9 +206,28 @@ fn golden_features() -> String {
     files::GOLDEN_PACKAGES.map(|package| format!("{package}/goldens")).join(",")
 }
 
+fn python() -> Result<Outcome> {
+    Ok(match python::tests(goldens_directory()?)? {
+        None => Outcome::Done,
+        Some(why) => Outcome::NotRun(why),
+    })
+}
+
+/// The tests of the Python package with current packages.
+pub fn python_full() -> Result<()> {
+    python::full(goldens_directory()?)
+}
+
 fn docs() -> Result<Outcome> {
     check(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Outcome::Done)
+}
+
+fn page() -> Result<Outcome> {
+    Ok(match browser::run()? {
+        Needs::Met => Outcome::Done,
+        Needs::Missing(what) => Outcome::NotRun(what),
+    })
 }
 
 fn readme_commands() -> Result<Outcome> {

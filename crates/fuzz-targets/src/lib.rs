@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "idx", read: readers::idx, seeds: seeds::idx },
     Target { name: "weights", read: readers::weights, seeds: seeds::weights },
     Target { name: "experiment", read: readers::experiment, seeds: seeds::experiment },
+    Target { name: "script", read: readers::script, seeds: seeds::script },
     Target { name: "problem_toml", read: problems::toml, seeds: problems::toml_seeds },
     Target { name: "problem_json", read: problems::json, seeds: problems::json_seeds },
     Target { name: "matrix_npy", read: problems::npy, seeds: problems::npy_seeds },

@@ -1,6 +1,9 @@
 //! The readers. An input that is refused is as good as one that is read; only a panic is a finding.
 
+use std::sync::OnceLock;
+
 use sheaf_cli::draw::png::decode;
+use sheaf_explore::{Limits, Script, Subject, Want, subject};
 use sheaf_files::npz::Npz;
 use sheaf_learn::config::{StrictConfig, strict};
 use sheaf_learn::task::{Experiment, Task};
@@ -86,6 +89,17 @@ pub(super) fn experiment(bytes: &[u8]) {
     {
         written_is_read_again(&experiment);
     }
+}
+
+pub(super) fn script(bytes: &[u8]) {
+    static SUBJECT: OnceLock<Box<dyn Subject>> = OnceLock::new();
+    let Ok(script) = Script::parse(&String::from_utf8_lossy(bytes), PLACE) else { return };
+    let text = serde_json::to_string(&script).unwrap_or_default();
+    assert_eq!(Script::parse(&text, PLACE).ok().as_ref(), Some(&script), "written is read again");
+    let subject = SUBJECT.get_or_init(|| subject::builtin("maze").expect("weights that ship"));
+    // Small enough for many cases a second.
+    let limits = Limits { iterations: 3, cells: 81, inputs: 3, interventions: 20, numbers: 10_000 };
+    let _ = subject.run(&script, &Want { limits, ..Want::everything() });
 }
 
 fn checked<K: Task>(text: &str) {

@@ -98,6 +98,25 @@ pub(super) fn weights() -> Vec<Vec<u8>> {
     sealed.into_iter().chain([open("weights", ""), open("checkpoint", &counters)]).collect()
 }
 
+pub(super) fn script() -> Vec<Vec<u8>> {
+    let of = |input: &str, more: &str, actions: &str| {
+        format!(
+            "{{\"task\":\"maze\",\"iterations\":3,\"input\":{input},\"inputs\":[{more}],\"interventions\":[{actions}]}}"
+        )
+    };
+    let states = r#"{"k":1,"do":{"set":{"of":"z","agents":[1,2],"coordinates":[0],"to":[1.5]}}},
+        {"k":2,"before":"end","do":{"noise":{"of":"u","agents":{"share":0.5,"seed":1},"deviation":0.5,"seed":2}}},
+        {"k":2,"do":{"pin":{"of":"x","agents":"all","to":0.5,"until":3}}}"#;
+    let problem = r#"{"k":1,"do":{"cut":[[0,1]]}},{"k":2,"do":{"remove":[3]}},{"k":3,"do":{"restore":"all"}},
+        {"k":2,"do":{"rho":0.5}},{"k":2,"do":{"gamma":2}},{"k":3,"do":{"steps":2}},{"k":3,"do":{"input":1}}"#;
+    texts(&[
+        &of(r#"{"seed":1,"size":9}"#, "", states),
+        &of(r#"{"seed":2,"size":7}"#, r#"{"goal":[1,1],"open":[[2,2]]}"#, problem),
+        &of(&format!("{{\"text\":{MAZE:?}}}"), "", ""),
+        "{\"task\":\"sudoku\"}",
+    ])
+}
+
 pub(super) fn experiment() -> Vec<Vec<u8>> {
     let all = [
         to_toml(&Maze::published()),

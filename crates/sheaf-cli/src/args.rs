@@ -4,7 +4,10 @@
 //! what is wrong before anything runs.
 
 mod bench;
+mod explore_args;
+mod figure_args;
 mod numbers;
+mod reproduce_args;
 mod run_args;
 
 use std::path::PathBuf;
@@ -16,13 +19,21 @@ use sheaf_admm::Result;
 use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
+#[cfg(feature = "explore")]
+use crate::commands::explore;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, man, run, trace,
+    Export, Job, Reproduce, Train, bench as measure, completions, doctor, eval, figure, import, inspect,
+    intervene, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
 pub use bench::BenchArgs;
-pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+#[cfg(feature = "explore")]
+pub use explore_args::ExploreArgs;
+pub use explore_args::InterveneArgs;
+pub use figure_args::{FigureArgs, FigureName};
+pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
+pub use reproduce_args::ReproduceArgs;
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -32,6 +43,7 @@ Start here:
   sheaf solve maze --help      mazes of your own, pictures, animations
   sheaf solve sudoku           watch 27 agents fill in a puzzle
   sheaf solve mnist            watch 81 agents agree on a digit
+  sheaf explore                the same in a browser: kick agents, move the goal, compare
 
 Results go to standard output, progress and errors to standard error.
 Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted.";
@@ -63,6 +75,13 @@ pub enum Command {
     /// Solve a problem of your own from a file
     #[command(after_help = run_args::EXAMPLES)]
     Run(RunArgs),
+    /// Watch agents negotiate in a browser, intervene, and see what follows
+    #[cfg(feature = "explore")]
+    #[command(after_help = explore_args::EXPLORE_EXAMPLES)]
+    Explore(ExploreArgs),
+    /// Run a script of interventions and compare with the undisturbed run
+    #[command(after_help = explore_args::INTERVENE_EXAMPLES)]
+    Intervene(InterveneArgs),
     /// Make data sets
     #[command(after_help = DATA_EXAMPLES)]
     Data {
@@ -79,6 +98,12 @@ pub enum Command {
     /// Write every iteration of one solve to a file
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceArgs),
+    /// Draw a figure of a sample, of runs or of results
+    #[command(after_help = figure_args::EXAMPLES)]
+    Figure(FigureArgs),
+    /// Reproduce the paper's tables: plan, train, evaluate, report
+    #[command(after_help = reproduce_args::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -90,8 +115,8 @@ pub enum Command {
         after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
     )]
     Inspect {
-        /// A weights file, a checkpoint, or built-in weights like builtin:maze
-        #[arg(value_name = "FILE|builtin:TASK")]
+        /// A weights file, a checkpoint, the folder of a run, or built-in weights like builtin:maze
+        #[arg(value_name = "FILE|RUN_DIR|builtin:TASK")]
         weights: String,
         /// Also show the whole configuration, every tensor and the record of the training
         #[arg(long)]
@@ -137,7 +162,9 @@ Examples:
   sheaf train --resume --out runs/maze
   sheaf train --resume --out runs/maze --checkpoint runs/maze/checkpoints/step-00030000.safetensors
   sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
+  sheaf train experiments/maze-far.toml --out runs/maze-far
 
+An experiment may list stages ([[stage]]), each from the weights of the one before; --set changes a key in all of them.
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
 
@@ -159,7 +186,7 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    /// Start from these weights instead of random ones, or those that the experiment names (train.init)
     #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
     pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
@@ -303,8 +330,8 @@ From a checkpoint the running average is taken, as in best.safetensors and final
 /// `sheaf export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Weights or a checkpoint
-    #[arg(long, value_name = "FILE|builtin:TASK")]
+    /// Weights, a checkpoint, or the folder of a run: its final weights, with the hours it took in their record
+    #[arg(long, value_name = "FILE|RUN_DIR|builtin:TASK")]
     pub weights: String,
     /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights
     #[arg(long, value_name = "FILE|builtin:TASK")]
@@ -331,14 +358,19 @@ impl Cli {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
             Some(Command::Run(args)) => run(args, json)?,
+            #[cfg(feature = "explore")]
+            Some(Command::Explore(args)) => explore(args)?,
+            Some(Command::Intervene(args)) => intervene(args)?,
             Some(Command::Data { task }) => task.check(json)?,
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,
             Some(Command::Trace(args)) => trace(args)?,
+            Some(Command::Figure(args)) => figure(args)?,
+            Some(Command::Reproduce(args)) => Box::new(Reproduce::check(args)?),
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
             Some(Command::Inspect { weights, history }) => inspect(&weights, history, json)?,
-            Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+            Some(Command::Bench(args)) => measure(args)?,
             Some(Command::Doctor) => doctor(),
             Some(Command::Completions { shell }) => completions(shell),
             Some(Command::Man { out }) => man(out),

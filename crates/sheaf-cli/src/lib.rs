@@ -9,11 +9,9 @@
 //! | [`interrupt`] | Ctrl-C |
 //! | [`problem`] | files with problems of one's own |
 //! | [`terminal`] | what a terminal can show, and text that is safe to show there |
-//! | [`draw`] | pictures |
 
 pub mod args;
 pub mod commands;
-pub mod draw;
 pub mod errors;
 pub mod interrupt;
 pub mod progress;
@@ -21,4 +19,5 @@ pub mod report;
 pub mod tasks;
 pub mod terminal;
 
+pub use sheaf_figures::draw;
 pub use sheaf_files::problem;

@@ -18,8 +18,10 @@
 //! [`Problem`] describes the problem, [`Options`] the length of the solve; [`Workspace`] holds all memory and the
 //! [`Tape`]. [`Problem::solve`] runs ADMM and [`Problem::reverse`] differentiates that run.
 
+mod act;
 mod adapt;
 mod certify;
+pub mod intervene;
 mod options;
 mod prices;
 mod report;
@@ -32,6 +34,7 @@ mod trace;
 mod verdict;
 mod workspace;
 
+pub use act::{Actor, Before, States};
 pub use adapt::Balancing;
 pub use options::{Options, Scope, Start};
 pub use report::{SampleReport, SolveReport, Status};

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::act::Actor;
 use super::workspace::Work;
 use super::{
     Iteration, Observer, Options, Problem, SampleReport, SolveReport, Start, Status, Tape, Workspace,
@@ -20,8 +21,25 @@ impl<T: Real> Problem<'_, T> {
         ws: &mut Workspace<T>,
         observer: &mut impl Observer<T>,
     ) -> Result<SolveReport<T>> {
+        self.solve_acting(start, options, ws, observer, &mut ())
+    }
+
+    /// The same, with an actor that may change states between the updates. A solve that is acted upon cannot be
+    /// differentiated: the workspace must be made for [`Mode::Solve`](super::Mode::Solve).
+    pub fn solve_acting<A: Actor<T>>(
+        &self,
+        start: Start<'_, T>,
+        options: &Options<T>,
+        ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
+        actor: &mut A,
+    ) -> Result<SolveReport<T>> {
         // A solve that fails leaves no tape.
         ws.tape.ran = None;
+        if A::ACTS && ws.tape.recording {
+            let (place, expected) = ("workspace of a solve that is acted upon", "one made for Mode::Solve");
+            return Err(Error::new(ErrorKind::Unsupported, place, expected, "a tape for the reverse sweep"));
+        }
         let clock = options.time_limit.map(|limit| (Instant::now(), limit));
         self.check_options(start, options, ws)?;
         self.begin(start, options, ws)?;
@@ -32,7 +50,7 @@ impl<T: Real> Problem<'_, T> {
             let last = k + 1 == options.iterations;
             tape.record_factor(k, factor);
             tape.x_only = last && options.x_only;
-            inner.add(self.step(k, running, tape, work)?);
+            inner.add(self.step(k, running, tape, work, actor)?);
             if !tape.x_only && (options.tolerances.is_some() || options.balancing.is_some() || last) {
                 self.measure(k, options, running, tape, work, samples);
             }
@@ -97,7 +115,9 @@ impl<T: Real> Problem<'_, T> {
         }
         self.fill_offsets(&mut ws.work.offsets);
         // Maps and penalties may be new.
-        ws.work.factor = None;
+        if !std::mem::take(&mut ws.work.keep) {
+            ws.work.factor = None;
+        }
         self.set_factor(T::ONE, &mut ws.work)
     }
 

@@ -1,5 +1,6 @@
 //! One iteration, in the paper's order and notation, and its reverse.
 
+use super::act::{Actor, Before};
 use super::workspace::{Back, Work};
 use super::{Gradients, Problem, Tape};
 use crate::z_update::{ConsensusGrad, InnerTotals};
@@ -7,14 +8,19 @@ use crate::{Real, Result};
 use sheaf_kernels::vector::{reverse_dual, sub};
 
 impl<T: Real> Problem<'_, T> {
-    /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep their values.
-    pub(super) fn step(
+    /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep their values. The actor
+    /// may change states between the updates.
+    pub(super) fn step<A: Actor<T>>(
         &self,
         k: usize,
         running: &[bool],
         tape: &mut Tape<T>,
         work: &mut Work<T>,
+        actor: &mut A,
     ) -> Result<InnerTotals> {
+        if A::ACTS {
+            actor.act(k, Before::X, tape.states_at(k, Before::X));
+        }
         let (n, kept, x_only) = (self.op.state_len(), tape.kept_len(self), tape.x_only);
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         let w = &mut work.w[..n];
@@ -22,6 +28,9 @@ impl<T: Real> Problem<'_, T> {
         let (z, u, x) = tape.proposal(k);
         let offsets = self.offsets(&work.offsets);
         self.objective.prox_fused(offsets, &all, z, u, self.relax, x, w, &mut work.x_scratch)?;
+        if A::ACTS && actor.act(k, Before::Z, tape.states_at(k, Before::Z)) {
+            self.target(k, tape, w);
+        }
         let mut report = InnerTotals::default();
         if !x_only {
             // z-update
@@ -30,6 +39,9 @@ impl<T: Real> Problem<'_, T> {
             let (op, z_update) = (&self.op, self.z_update);
             report =
                 z_update.forward_keeping(op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
+            if A::ACTS && actor.act(k, Before::U, tape.states_at(k, Before::U)) {
+                self.target(k, tape, w);
+            }
             // u-update: u + x̃ − z' = w − z'
             let (z_next, u_next) = tape.duals(k);
             if running.contains(&false) {
@@ -42,10 +54,21 @@ impl<T: Real> Problem<'_, T> {
                 sub(u_next, w, z_next);
             }
         }
+        if A::ACTS {
+            actor.act(k, Before::End, tape.states_at(k, Before::End));
+        }
         for b in (0..running.len()).filter(|&b| !running[b]) {
             tape.hold(k, b, !x_only);
         }
         Ok(report)
+    }
+
+    /// w = x̃ + u of iteration `k`, from the states as they are now.
+    fn target(&self, k: usize, tape: &Tape<T>, w: &mut [T]) {
+        let (x, z, u, off) = (tape.x(k), tape.z(k), tape.u(k), T::ONE - self.relax);
+        for (i, w) in w.iter_mut().enumerate() {
+            *w = (self.relax * x[i] + off * z[i]) + u[i];
+        }
     }
 
     /// The reverse of [`step`](Self::step) `k`. On entry `back.d_z`, `back.d_u`, `back.d_carry` hold the gradients of

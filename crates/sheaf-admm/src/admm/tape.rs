@@ -102,7 +102,7 @@ impl<T: Real> Tape<T> {
     }
 
     /// The row of x that iteration `k` writes. Iterations before the tape alternate rows with the next.
-    fn x_row(&self, k: usize) -> usize {
+    pub(super) fn x_row(&self, k: usize) -> usize {
         self.z_row(k)
     }
 

@@ -15,6 +15,7 @@ mod batch;
 mod cliques;
 mod coboundary;
 mod compose;
+mod cut;
 mod graph;
 pub mod grid;
 mod maps;

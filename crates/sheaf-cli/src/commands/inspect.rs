@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::{CheckpointFile, TensorFile};
+use sheaf_learn::train::{CheckpointFile, Provenance, TensorFile};
 
 use super::{Job, without_effect};
-use crate::report::{Report, count, duration};
+use crate::report::{Report, count, duration, rounded};
 use crate::tasks::Source;
 use crate::terminal;
 
@@ -36,6 +36,7 @@ pub fn inspect(text: &str, history: bool, json: bool) -> Result<Box<dyn Job>> {
         report.value("config", config_value(weights.tensors().place(), &about.config)?);
         finish(&mut report, weights.tensors(), "");
         summary(&mut report, &record);
+        made(&mut report, &record, source.hours());
         report.value("record", record);
         more(&mut report, history);
         Ok(report)
@@ -76,6 +77,26 @@ fn summary(report: &mut Report, record: &Value) {
         let text = event_text("", last);
         report.line("last entry", terminal::part(text.lines().next().unwrap_or("").trim_start_matches(": ")));
     }
+}
+
+/// Recipe, program, seed and time.
+fn made(report: &mut Report, record: &Value, hours: Option<f64>) {
+    let made = Provenance::of(record);
+    report
+        .add("made", "recipe", made.told(), terminal::part(&made.told()))
+        .value("recipe", made.recipe.clone());
+    let or_not = |text: String| if text.is_empty() { "not recorded".into() } else { text };
+    let commits = made.commits().join(", ");
+    report.add("commits", "commit", made.commits(), terminal::part(&or_not(commits)));
+    let mut seeds: Vec<u64> = made.runs.iter().map(|run| run.seed).collect();
+    seeds.dedup();
+    let text = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    report.add("seeds", "seed", seeds, or_not(text));
+    let split = made.runs.last().map_or("", |run| &run.split);
+    report.add("chosen_on", "chosen on", split, terminal::part(&or_not(split.to_string())));
+    let hours = hours.or(made.hours);
+    let text = hours.map_or(String::new(), |hours| duration(3600.0 * hours));
+    report.add("hours", "trained", hours.map(|hours| rounded(hours, 3)), or_not(text));
 }
 
 fn more(report: &mut Report, history: bool) {

@@ -2,24 +2,35 @@
 
 mod bench;
 mod bench_kind;
+mod bench_problems;
 mod completions;
 mod doctor;
 mod eval;
+#[cfg(feature = "explore")]
+mod explore;
 mod export;
+mod figure;
 mod import;
 mod inspect;
+mod intervene;
+mod reproduce;
 mod run;
 mod trace;
 mod train;
 
-pub use bench::Bench;
+pub use bench::bench;
 pub use bench_kind::BenchKind;
 pub use completions::{completions, man};
 pub use doctor::doctor;
 pub use eval::eval;
+#[cfg(feature = "explore")]
+pub use explore::explore;
 pub use export::Export;
+pub use figure::figure;
 pub use import::import;
 pub use inspect::inspect;
+pub use intervene::intervene;
+pub use reproduce::Reproduce;
 pub use run::run;
 pub use trace::trace;
 pub use train::Train;

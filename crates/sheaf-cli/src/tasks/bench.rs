@@ -28,7 +28,7 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     let k = request.iterations.unwrap_or(match kind {
         BenchKind::Train | BenchKind::Reverse => (train + train.max(train_max)) / 2,
         BenchKind::Laplacian => LAPLACIANS,
-        BenchKind::Eval | BenchKind::Solve | BenchKind::Scaling | BenchKind::Forward => eval,
+        _ => eval,
     });
     if kind == BenchKind::Train {
         return updates(experiment, k, request.batch.unwrap_or(BATCH), size);

@@ -6,17 +6,15 @@ use std::sync::Once;
 
 use clap::{Args, Command};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
-use sheaf_learn::config::strict;
+use sheaf_learn::config::{Recipe, recipe, strict};
 use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
-use sheaf_learn::train::WeightsFile;
+use sheaf_learn::train::{Prepared, WeightsFile};
 
 use super::verbs::{Arguments, EvalOptions, TaskOptions, Verb};
-use super::{
-    AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload, bench,
-};
+use super::{AuthorsModel, BenchRequest, EvalRequest, Task, TraceArrays, TraceRequest, Workload, bench};
 use crate::args::BenchKind;
 use crate::progress::say;
 use crate::report::Report;
@@ -121,6 +119,13 @@ impl<K: Learned> Task for Agents<K> {
 
     fn check_options(&self, options: &TaskOptions) -> Result<()> {
         options.of::<K::Options>()?.check()
+    }
+
+    fn recipe(&self, place: &str, text: &str, overrides: &[String]) -> Result<Recipe> {
+        recipe::<Experiment<K>>(place, text, overrides, |experiment| {
+            experiment.check()?;
+            Ok(K::model(&experiment.model)?.layout().clone())
+        })
     }
 
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {

@@ -19,6 +19,8 @@ fn every_command_has_help_with_an_example() {
         "solve sudoku",
         "solve mnist",
         "run",
+        "explore",
+        "intervene",
         "data",
         "data maze",
         "data sudoku",

@@ -63,6 +63,18 @@ fn data_train_resume_eval_trace_inspect() {
         assert!(eval[key].is_number(), "{key}: {eval}");
     }
     assert_eq!((eval["samples"].as_u64(), eval["iterations"].as_f64()), (Some(20), Some(5.0)));
+    // At once, whatever the experiment says of rounds, which are reported beside.
+    assert!(eval["rounds_solved"].is_null() && eval["rounds"].is_null(), "{eval}");
+    let rounds = json(here, &format!("eval {weights} --rounds 3"));
+    assert_eq!(
+        (&rounds["blank_accuracy"], &rounds["iterations"]),
+        (&eval["blank_accuracy"], &eval["iterations"])
+    );
+    assert!(
+        rounds["rounds_solved"].is_number() && rounds["rounds_iterations"].as_f64().unwrap() > 5.0,
+        "{rounds}"
+    );
+    assert_eq!(rounds["most_rounds"].as_u64(), Some(3));
     let settled = json(here, &format!("eval {weights} --until-settled --max-iterations 60"));
     assert!(settled["iterations"].as_f64().unwrap() <= 60.0, "{settled}");
 

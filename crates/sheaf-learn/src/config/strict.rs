@@ -21,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::nearest::nearest;
+use super::stages;
 
 /// A type that can be read strictly. Its structs carry `#[serde(default)]`, so a file lists only the keys it changes.
 pub trait StrictConfig: Serialize + DeserializeOwned + Default {
@@ -53,8 +54,18 @@ pub fn read_or_default<T: StrictConfig>(path: Option<&Path>) -> Result<T> {
     path.map_or_else(|| Ok(T::default()), |path| read(path, &[]))
 }
 
-/// Parses `text` and applies the overrides; `place` names the text in errors.
+/// Parses `text` and applies the overrides; `place` names the text in errors. Of a file with stages, the last.
 pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> Result<T> {
+    parse_stage(place, text, Some(usize::MAX), overrides)
+}
+
+/// The same for stage `stage` of a file (the last, if there are fewer); without one, the keys that all stages share.
+pub fn parse_stage<T: StrictConfig>(
+    place: &str,
+    text: &str,
+    stage: Option<usize>,
+    overrides: &[String],
+) -> Result<T> {
     let schema = Table::try_from(T::all_keys_example())
         .map_err(|e| Error::new(ErrorKind::Malformed, "schema", "a type that fits in TOML", e))?;
     let mut origins = BTreeMap::new();
@@ -68,6 +79,7 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
         .parse()
         .map_err(|e: toml::de::Error| Error::new(ErrorKind::Malformed, place, "valid TOML", e.message()))?;
     rename(&mut table, T::aliases(), &mut origins);
+    stages::merge(place, &mut table, stage, T::aliases(), &mut origins)?;
     for text in overrides {
         apply(&mut table, &schema, text, &mut origins)?;
     }
@@ -97,7 +109,7 @@ fn culprit<T: StrictConfig>(table: &Table, defaults: &Table) -> Option<String> {
 }
 
 /// Renames keys from older names to current ones.
-fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
+pub(super) fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
     for (old, new) in aliases {
         let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else {
             continue;

@@ -18,6 +18,7 @@
 //! | `worker` | some samples: gather, iterate, decode, and the reverse pass |
 //! | `batch` | many samples on all cores, gradients added in a fixed order |
 //! | `evaluate`, `single`, `settle` | answers to many samples; one observed sample; when a sample has settled |
+//! | `inspect` | interventions on one sample; the local problem of an agent |
 //! | `hot` | single solves and their parts, with buffers kept, for benchmarks |
 //! | `horizon`, `loss` | iterations, loss window, adjoint; the loss of the outputs |
 
@@ -30,6 +31,7 @@ pub mod grid;
 pub mod heads;
 pub mod horizon;
 pub mod hot;
+pub mod inspect;
 pub mod loss;
 pub mod maps;
 pub mod messages;

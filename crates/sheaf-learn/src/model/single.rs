@@ -1,5 +1,7 @@
 //! One sample with every iteration observed.
 
+use std::ops::Range;
+
 use sheaf_admm::admm::{Observer, Options, Trace};
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::{Real, Result};
@@ -95,9 +97,21 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
         samples: &dyn Samples,
         i: usize,
     ) -> Result<Self> {
+        Self::of_inputs(model, params, sheaf, samples, i..i + 1)
+    }
+
+    /// Encodes the samples of a range: the inputs of one solve, which starts with the first
+    /// ([`play`](Self::play)).
+    pub fn of_inputs(
+        model: &'a Model<E, D>,
+        params: &'a [T],
+        sheaf: &'a Sheaf,
+        samples: &dyn Samples,
+        range: Range<usize>,
+    ) -> Result<Self> {
         let (mut prepared, mut encoded) = (Prepared::default(), Encoded::default());
         prepared.prepare(model, params, sheaf)?;
-        encoded.encode(&Given { model, params, sheaf, prepared: &prepared }, samples, i..i + 1)?;
+        encoded.encode(&Given { model, params, sheaf, prepared: &prepared }, samples, range)?;
         Ok(Self { model, params, sheaf, prepared, encoded })
     }
 

@@ -25,7 +25,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    fn at(path: &Path) -> Self {
+    pub(super) fn at(path: &Path) -> Self {
         Self { path: path.to_path_buf(), _lock: None }
     }
 
@@ -122,6 +122,11 @@ impl RunDir {
         let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         found.sort();
         Ok(found)
+    }
+
+    /// Whether a run in this directory has written a checkpoint.
+    pub(super) fn has_run(path: &Path) -> bool {
+        Self::at(path).has_checkpoint()
     }
 
     fn has_checkpoint(&self) -> bool {
@@ -227,7 +232,7 @@ impl RunDir {
 }
 
 /// Checks that a directory can be created: the nearest one above that exists is a directory.
-fn check_creatable(path: &Path) -> Result<()> {
+pub(super) fn check_creatable(path: &Path) -> Result<()> {
     let above = path.ancestors().find(|p| fs::symlink_metadata(p).is_ok());
     match above {
         Some(found) if !found.is_dir() => {

@@ -19,6 +19,7 @@ use super::checkpoint::{Checkpoint, CheckpointFile, TrainState};
 use super::file::write_whole;
 use super::observer::{Outcome, TrainEvent, TrainObserver};
 use super::options::TrainOptions;
+use super::origin::Origin;
 use super::run_dir::RunDir;
 use super::same_config::check_same_config;
 use super::session::Session;
@@ -47,6 +48,8 @@ pub struct Run<'a> {
     pub may_change: &'a [&'a str],
     /// Initial weights of a new run, instead of random parameters. A resumed run has its parameters in the checkpoint.
     pub init: Option<Init<'a>>,
+    /// The program and the recipe, for the record of the weights.
+    pub origin: Origin<'a>,
 }
 
 /// Weights that a run starts from.
@@ -88,6 +91,7 @@ fn start(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
         Some(init) => (init.weights.params(model.layout())?, init.history(run.task)?),
         None => (model.initial(run.seed), String::new()),
     };
+    let history = history + &run.origin.started(model.split());
     check_len("initial parameters", model.layout().len(), params.len())?;
     check_finite("initial parameters", &params)?;
     let dir = RunDir::create(run.dir, run.config)?;
@@ -137,6 +141,7 @@ fn resume(
                 .hint("resume with what the run was started with, or start a new run"));
         }
     }
+    at.history.extend(run.origin.resumed(at.state.counters.step, &at.history));
     // Later checkpoints are damaged, or belong to what this run now does again.
     dir.set_aside_after(at.state.counters.step)?;
     if at.config != run.config {

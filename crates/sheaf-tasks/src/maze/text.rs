@@ -95,6 +95,20 @@ impl fmt::Display for Note {
 
 /// Reads a maze from text; `place` names the text in errors.
 pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
+    let (tokens, height, width, short) = read(text, place)?;
+    let mut input = check(tokens, height, width, place)?;
+    if let Some(note) = short {
+        input.notes.insert(0, note);
+    }
+    Ok(input)
+}
+
+/// The tokens of a typed maze, its height and width; nothing is asked of them.
+pub fn tokens(text: &str, place: &str) -> Result<(Vec<u8>, usize, usize)> {
+    read(text, place).map(|(tokens, height, width, _)| (tokens, height, width))
+}
+
+fn read(text: &str, place: &str) -> Result<(Vec<u8>, usize, usize, Option<Note>)> {
     let all: Vec<&str> = text.lines().map(|l| l.strip_suffix('\r').unwrap_or(l)).collect();
     let blank = |l: &&str| l.trim().is_empty();
     let first = all.iter().position(|l| !blank(l));
@@ -124,12 +138,9 @@ pub fn parse(text: &str, place: &str) -> Result<MazeInput> {
         }
         tokens.resize((row + 1) * width, EMPTY);
     }
-    let mut input = check(tokens, rows.len(), width, place)?;
     let mut short = (0..rows.len()).filter(|&r| rows[r].len() < width);
-    if let Some(row) = short.next() {
-        input.notes.insert(0, Note::ShortLines { first: first + row + 1, count: 1 + short.count() });
-    }
-    Ok(input)
+    let short = short.next().map(|row| Note::ShortLines { first: first + row + 1, count: 1 + short.count() });
+    Ok((tokens, rows.len(), width, short))
 }
 
 fn token(character: char) -> Option<u8> {
@@ -152,8 +163,8 @@ fn check_pixels(height: usize, width: usize, place: &str) -> Result<()> {
         .hint("a single long line widens all others"))
 }
 
-/// Checks a picture and solves it; `place` names it in errors.
-pub fn check(tokens: Vec<u8>, height: usize, width: usize, place: &str) -> Result<MazeInput> {
+/// Checks that sizes are odd and that there is one start and one goal; a way between them may be missing.
+pub fn check_marks(tokens: &[u8], height: usize, width: usize, place: &str) -> Result<()> {
     check_pixels(height, width, place)?;
     if height < 3 || width < 3 || height.is_multiple_of(2) || width.is_multiple_of(2) {
         let got = format!("{height} rows and {width} columns");
@@ -174,6 +185,12 @@ pub fn check(tokens: Vec<u8>, height: usize, width: usize, place: &str) -> Resul
             if letter == 'S' { "green" } else { "red" }
         )));
     }
+    Ok(())
+}
+
+/// Checks a picture and solves it; `place` names it in errors.
+pub fn check(tokens: Vec<u8>, height: usize, width: usize, place: &str) -> Result<MazeInput> {
+    check_marks(&tokens, height, width, place)?;
     let mut solver = Solver::default();
     let mut label = vec![WALL; tokens.len()];
     let Some(steps) = solver.label(&tokens, width, &mut label) else {

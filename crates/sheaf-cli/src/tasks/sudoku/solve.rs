@@ -56,8 +56,8 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Rounds of solving, at most; the experiment's number if not given. After each the agents commit to the cells they
-    /// are surest of
+    /// Rounds of solving, at most; the experiment's number if not given, ten for the weights that ship. After each the
+    /// agents commit to the cells they are surest of; with 1 they answer at once, as `sheaf eval` counts
     #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
     /// Options of every task.

@@ -84,6 +84,32 @@ impl<T: Real> Rounds<T> {
         self.check_finite(one)
     }
 
+    /// Prepares rounds that run one at a time, from the state that `h` starts with.
+    pub fn begin(&mut self, cell: &Messages, params: &[T], links: &Links, h: &[T]) {
+        self.fit(cell, links, h.len(), 0);
+        (self.len, self.ran, self.skip) = (h.len(), 0, usize::MAX);
+        self.running.clear();
+        self.running.push(true);
+        cell.begin(params, h, &mut self.states[..h.len()]);
+    }
+
+    /// Sets the encoder outputs that the next rounds read.
+    pub fn listen_to(&mut self, cell: &Messages, params: &[T], h: &[T]) {
+        cell.context(params, h, &mut self.normed[..h.len()], &mut self.context[..h.len()]);
+    }
+
+    /// One round of a sample that [`begin`](Self::begin) has prepared, over these links.
+    pub fn advance(&mut self, cell: &Messages, params: &[T], links: &Links) {
+        self.round(cell, params, links, 0);
+        self.commit(0);
+        self.ran += 1;
+    }
+
+    /// The states after the last round, to change.
+    pub fn state_mut(&mut self) -> &mut [T] {
+        &mut self.states[..self.len]
+    }
+
     /// Grows the buffers.
     fn fit(&mut self, cell: &Messages, links: &Links, n: usize, taped: usize) {
         let (rows, slots) = (n / cell.d_v, taped.max(1));

@@ -177,6 +177,11 @@ impl ModelSection {
                 wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
             );
         }
+        if self.scales && maps != MapKind::Orthonormal {
+            let (want, got) = ("false without orthonormal maps", "true");
+            return Err(refused("model.scales", want, got)
+                .hint("other maps learn their scales as they are; set model.maps = \"orthonormal\""));
+        }
         if self.gates && maps != MapKind::LowRank {
             return Err(refused("model.gates", "false without a LoRA update", "true")
                 .hint("gates multiply the update of model.maps = \"low-rank\""));

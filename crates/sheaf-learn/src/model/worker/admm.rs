@@ -47,6 +47,20 @@ impl<'c, T: Real> Posed<'c, T> {
         Ok(Self { index, columns, parts, maps, problem })
     }
 
+    /// The problem.
+    pub fn problem(&self) -> &Problem<'c, T> {
+        &self.problem
+    }
+
+    /// Where it starts.
+    pub fn start<E: Encoder, D: Decoder>(&self, at: &Setting<'_, T, E, D>) -> Start<'c, T> {
+        let n = self.index.len() * at.model.section.d_v;
+        match at.model.choices.start_at_h {
+            true => Start::At(&self.columns[H][..n]),
+            false => Start::Zeros,
+        }
+    }
+
     /// Solves it.
     pub fn solve<E: Encoder, D: Decoder>(
         &self,
@@ -57,15 +71,18 @@ impl<'c, T: Real> Posed<'c, T> {
         watcher: &mut impl Watcher<T>,
     ) -> Result<()> {
         ws.fit(&self.problem, mode);
-        let n = self.index.len() * at.model.section.d_v;
-        let start = match at.model.choices.start_at_h {
-            true => Start::At(&self.columns[H][..n]),
-            false => Start::Zeros,
-        };
-        let balancing = at.model.section.balancing.then(Balancing::default);
-        let options = Options { balancing: options.balancing.or(balancing), ..*options };
-        self.problem.solve(start, &options, ws, &mut OfAdmm(watcher)).map(drop)
+        let options = balanced(at, options);
+        self.problem.solve(self.start(at), &options, ws, &mut OfAdmm(watcher)).map(drop)
     }
+}
+
+/// The options, with the balancing of the model.
+pub(super) fn balanced<T: Real, E: Encoder, D: Decoder>(
+    at: &Setting<'_, T, E, D>,
+    options: &Options<T>,
+) -> Options<T> {
+    let balancing = at.model.section.balancing.then(Balancing::default);
+    Options { balancing: options.balancing.or(balancing), ..*options }
 }
 
 /// Buffers of the reverse sweep.

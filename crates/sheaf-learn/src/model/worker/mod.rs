@@ -6,16 +6,19 @@
 //! | `admm`, `objective` | coordination by ADMM: the problem, its solve, its reverse sweep |
 //! | `readout` | the decoder and the loss |
 //! | `seen` | what observers of an iteration see |
+//! | `play` | a sample with interventions |
 //! | `chunk` | gradients of a chunk of a batch |
 
 mod admm;
 mod chunk;
 mod objective;
+mod play;
 mod readout;
 mod seen;
 mod setting;
 
 pub use chunk::ChunkGrad;
+pub use play::{Scene, play};
 pub use readout::Aim;
 pub use seen::{Seen, Watcher};
 pub use setting::{Encoded, Given, Setting};
