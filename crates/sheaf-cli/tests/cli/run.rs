@@ -107,6 +107,14 @@ fn a_problem_that_is_written_in_no_known_form_is_never_solved_as_another() {
 fn many_short_forms_cannot_ask_for_all_memory() {
     let agents = vec!["{\"dim\": 1048576}"; 20].join(",");
     assert!(refused(&format!("{{\"agents\": [{agents}]}}")).contains("at most 16777216 numbers together"));
+    let rows = "{\"shape\": [30000, 3], \"sparse\": [[0, 1, 1.0]]}";
+    for constraint in [
+        format!("\"at_most\": {{\"G\": {rows}, \"h\": 3}}"),
+        format!("\"equal\": {{\"A\": {rows}, \"b\": 0}}"),
+    ] {
+        let error = refused(&format!("{{\"agents\": [{{\"dim\": 3, {constraint}}}]}}"));
+        assert!(error.contains("expected at most 256"), "{error}");
+    }
     let identity = "{\"identity\": 1048576}";
     let edge = format!("{{\"a\": 0, \"F_a\": {identity}, \"b\": 1, \"F_b\": {identity}}}");
     let edges = vec![edge; 17].join(",");

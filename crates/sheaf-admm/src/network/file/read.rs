@@ -19,6 +19,9 @@ pub const MAX_SIZE: usize = 1 << 20;
 /// The most numbers in the states of all agents together, and the most rows of all edges together.
 pub const MAX_TOTAL: usize = 1 << 24;
 
+/// The most rows of A or G of one agent. Their multipliers are solved with dense matrices of that size.
+const MAX_ROWS: usize = 1 << 13;
+
 /// What reading a part of a problem returns: the key of a mistake with it.
 type Part<T> = std::result::Result<T, (Vec<Step>, Error)>;
 
@@ -147,12 +150,12 @@ impl FileAgent {
             f = f.bounds(lo, side(&self.upper, f64::INFINITY, loader).map_err(at("upper"))?);
         }
         if let Some(rows) = &self.equal {
-            let a = rows.a.read(loader).map_err(at2("equal", "A"))?;
+            let a = rows.a.read(loader).and_then(few_rows).map_err(at2("equal", "A"))?;
             let b = rows.b.read(Some(a.rows()), loader).map_err(at2("equal", "b"))?;
             f = f.equal(a, b);
         }
         if let Some(rows) = &self.at_most {
-            let g = rows.g.read(loader).map_err(at2("at_most", "G"))?;
+            let g = rows.g.read(loader).and_then(few_rows).map_err(at2("at_most", "G"))?;
             let h = rows.h.read(Some(g.rows()), loader).map_err(at2("at_most", "h"))?;
             f = f.at_most(g, h);
         }
@@ -316,6 +319,15 @@ impl Total {
         let want = format!("at most {MAX_TOTAL} numbers together");
         Err(Error::new(ErrorKind::OutOfRange, self.what, want, self.sum))
     }
+}
+
+/// A matrix of constraints whose rows are limited, and not many more than its entries: empty rows say nothing.
+fn few_rows(matrix: Matrix) -> Result<Matrix> {
+    let most = (4 * matrix.stored()).clamp(256, MAX_ROWS);
+    if matrix.rows() <= most {
+        return Ok(matrix);
+    }
+    Err(Error::new(ErrorKind::OutOfRange, "rows", format_args!("at most {most}"), matrix.rows()))
 }
 
 fn check_size(place: &str, n: usize) -> Result<()> {
