@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::install::Needs;
 use crate::run::{cargo, check, root};
-use crate::{browser, deny, files, machete, package, readme};
+use crate::{browser, deny, files, machete, package, python, readme};
 
 struct Stage {
     name: &'static str,
@@ -34,6 +34,11 @@ const STAGES: &[Stage] = &[
     Stage { name: "test", what: "all tests, doc tests included", run: test },
     Stage { name: "simd-off", what: "all tests once more, as on a CPU without our kernels", run: simd_off },
     Stage { name: "goldens", what: "comparison with the authors' arrays, where they are", run: golden_tests },
+    Stage {
+        name: "python",
+        what: "the Python package: a fresh installation, its tests, examples and notebooks",
+        run: python,
+    },
     Stage { name: "package", what: "what the published crates contain", run: packages },
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
@@ -199,6 +204,18 @@ fn goldens_directory() -> Result<Option<PathBuf>> {
 /// The features of the packages with golden tests, as cargo expects them.
 fn golden_features() -> String {
     files::GOLDEN_PACKAGES.map(|package| format!("{package}/goldens")).join(",")
+}
+
+fn python() -> Result<Outcome> {
+    Ok(match python::tests(goldens_directory()?)? {
+        None => Outcome::Done,
+        Some(why) => Outcome::NotRun(why),
+    })
+}
+
+/// The tests of the Python package with current packages.
+pub fn python_full() -> Result<()> {
+    python::full(goldens_directory()?)
 }
 
 fn docs() -> Result<Outcome> {

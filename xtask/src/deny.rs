@@ -27,11 +27,14 @@ const ALLOWED: &[&str] = &[
 
 /// Crates that dependencies need in several versions; a new one is looked at before it is listed.
 const DUPLICATES: &[&str] = &[
+    "bitflags",
     "equator",
     "equator-macro",
     "getrandom",
     "hashbrown",
     "miniz_oxide",
+    // The rasteriser of figures links an older version, of which nothing is called.
+    "png",
     "strsim",
     "syn",
     "web-time",

@@ -1,6 +1,7 @@
 //! Repository chores. `cargo xtask ci` runs everything CI checks, cheapest first.
 
 mod browser;
+mod card;
 mod ci;
 mod deny;
 mod files;
@@ -11,6 +12,7 @@ mod install;
 mod machete;
 mod mutants;
 mod package;
+mod python;
 mod readme;
 mod run;
 
@@ -28,6 +30,9 @@ cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a 
 cargo xtask load [SECONDS]         page requests and solves against a release build of `sheaf explore`
 cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
 cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, with cargo-mutants
+cargo xtask card [--check]         writes the model card of the weights that ship (or compares it)
+cargo xtask wheel                  a wheel of the Python package, in target/wheels
+cargo xtask python full            its tests with current packages: torch, jax, numpy (fetches 3 GB)
 cargo xtask fixtures [--check]     makes the numpy fixtures again (or compares them), in tools/.venv";
 
 fn main() -> ExitCode {
@@ -64,6 +69,10 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["kills", count] => fuzz::kills(count),
         ["mutants", count] => mutants::run(count, "1"),
         ["mutants", count, seed] => mutants::run(count, seed),
+        ["card"] => card::make(false),
+        ["card", "--check"] => card::make(true),
+        ["wheel"] => python::wheel(),
+        ["python", "full"] => ci::python_full(),
         ["fixtures"] => fixtures::make(&[]),
         ["fixtures", "--check"] => fixtures::make(&["--check"]),
         other => bail!("unknown arguments {other:?}\n{HELP}"),

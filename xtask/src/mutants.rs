@@ -1,13 +1,15 @@
 //! Mutation testing: cargo-mutants on a seeded sample of the solver and the trainer.
 //!
-//! A mutant is the code with one expression changed; it survives if all tests pass. Every mutant costs a build and the
-//! tests of its package, so that a sample of 300 takes hours.
+//! A mutant is the code with one expression changed; it survives if all tests pass. Every mutant costs an incremental
+//! build and the tests of its package, so that a sample of 300 takes hours. The work happens in a clone of the last
+//! commit, `target/mutants`, whose build directory stays warm from one run to the next.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::{cargo, check};
+use crate::run::{cargo, check, command, root};
 
 /// What is mutated.
 const FILES: [&str; 5] = [
@@ -25,8 +27,9 @@ const MISSING: &str = "cargo-mutants is missing: `cargo install cargo-mutants --
 pub fn run(count: &str, seed: &str) -> Result<()> {
     let count: usize = count.parse().context("the number of mutants")?;
     let seed: u64 = seed.parse().context("the seed of the sample")?;
+    let tree = clone()?;
     let mut list = cargo(&["mutants", "--list"]);
-    files(&mut list);
+    files(list.current_dir(&tree));
     let output = list.stderr(Stdio::null()).output()?;
     if !output.status.success() {
         bail!("{MISSING}");
@@ -35,12 +38,27 @@ pub fn run(count: &str, seed: &str) -> Result<()> {
     let all: Vec<&str> = text.lines().collect();
     let chosen = sample(&all, count, seed);
     eprintln!("{} of {} mutants, seed {seed}", chosen.len(), all.len());
-    let mut command = cargo(&["mutants", "--baseline", "run", "--timeout-multiplier", "3"]);
-    files(&mut command);
+    let mut command = cargo(&["mutants", "--in-place", "--baseline", "run", "--timeout-multiplier", "3"]);
+    files(command.current_dir(&tree).env_remove("CARGO_TARGET_DIR"));
     for mutant in chosen {
         command.args(["--re", &format!("^{}$", escaped(mutant))]);
     }
-    check(&mut command)
+    check(command.args(["--", "--tests"]))
+}
+
+/// A clone of the last commit, brought up to date.
+fn clone() -> Result<PathBuf> {
+    let tree = root().join("target/mutants");
+    if !tree.join(".git").is_dir() {
+        std::fs::create_dir_all(&tree)?;
+        check(command("git").args(["clone", "--quiet", "--local", "."]).arg(&tree))?;
+    }
+    let head = command("git").args(["rev-parse", "HEAD"]).output()?;
+    let head = String::from_utf8_lossy(&head.stdout).trim().to_string();
+    for arguments in [["fetch", "--quiet", "origin"], ["reset", "--hard", &head]] {
+        check(command("git").current_dir(&tree).args(arguments))?;
+    }
+    Ok(tree)
 }
 
 fn files(command: &mut std::process::Command) {

@@ -5,18 +5,23 @@ use anyhow::{Result, bail};
 use crate::run::{cargo, check};
 
 /// The published crates, each after those it depends on.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 10] = [
     "sheaf-kernels",
     "sheaf-admm",
     "sheaf-learn",
     "sheaf-files",
     "sheaf-tasks",
     "sheaf-explore",
+    "sheaf-bench",
+    "sheaf-figures",
+    "sheaf-reproduce",
     "sheaf-cli",
 ];
 
 /// Files without which a package would not build or not be usable.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 7] = [
+    ("sheaf-figures", "assets/DejaVuSans.ttf"),
+    ("sheaf-reproduce", "experiments/maze.toml"),
     ("sheaf-tasks", "weights/maze.safetensors"),
     ("sheaf-tasks", "weights/sudoku.safetensors"),
     ("sheaf-admm", "README.md"),

@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `readers` | the functions, called by cargo-fuzz (`fuzz/`) and by the stable test harness (`tests/readers.rs`) |
 //! | `seeds` | valid and nearly valid inputs of each reader, to start from |
+//! | `problems` | readers and seeds of problem files and their matrices |
 //! | `mutate` | a deterministic mutator |
 //!
 //! A new reader is one function, one list of seeds and one row of [`TARGETS`]; for cargo-fuzz one file of two lines.
 
 pub mod mutate;
+mod problems;
 mod readers;
 mod seeds;
 
@@ -36,6 +38,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "weights", read: readers::weights, seeds: seeds::weights },
     Target { name: "experiment", read: readers::experiment, seeds: seeds::experiment },
     Target { name: "script", read: readers::script, seeds: seeds::script },
+    Target { name: "problem_toml", read: problems::toml, seeds: problems::toml_seeds },
+    Target { name: "problem_json", read: problems::json, seeds: problems::json_seeds },
+    Target { name: "matrix_npy", read: problems::npy, seeds: problems::npy_seeds },
+    Target { name: "matrix_npz", read: problems::npz, seeds: problems::npz_seeds },
+    Target { name: "matrix_market", read: problems::market, seeds: problems::market_seeds },
 ];
 
 /// The target of that name.

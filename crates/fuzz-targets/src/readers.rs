@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use sheaf_cli::draw::png::decode;
 use sheaf_explore::{Limits, Script, Subject, Want, subject};
+use sheaf_files::npz::Npz;
 use sheaf_learn::config::{StrictConfig, strict};
 use sheaf_learn::task::{Experiment, Task};
 use sheaf_learn::train::{CheckpointFile, WeightsFile};
@@ -15,7 +16,6 @@ use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::fit;
 use sheaf_tasks::mnist::idx::Idx;
 use sheaf_tasks::mnist::task::Mnist;
-use sheaf_tasks::npz::Npz;
 use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_tasks::sudoku::{csv, text as sudoku};
 

@@ -2,6 +2,7 @@
 
 use sheaf_cli::draw::canvas::Canvas;
 use sheaf_cli::draw::png::encode;
+use sheaf_files::npz::{Array, Values, to_bytes};
 use sheaf_learn::config::strict::to_toml;
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::Task;
@@ -11,7 +12,6 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
-use sheaf_tasks::npz::{Array, Values, to_bytes};
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::generate::{Kind, generate as puzzles};
 use sheaf_tasks::sudoku::task::Sudoku;

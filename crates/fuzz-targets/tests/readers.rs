@@ -28,7 +28,10 @@ macro_rules! readers {
     };
 }
 
-readers! { maze_text png npz sudoku_text sudoku_csv idx weights experiment script }
+readers! {
+    maze_text png npz sudoku_text sudoku_csv idx weights experiment
+    script problem_toml problem_json matrix_npy matrix_npz matrix_market
+}
 
 #[test]
 fn every_reader_is_tested_and_has_seeds_that_differ_from_nothing() {

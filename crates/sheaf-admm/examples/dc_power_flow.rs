@@ -6,13 +6,13 @@
 //!     generation − Σ_lines (θ − θ_j)/reactance = demand      its multiplier is the price of energy there
 //!
 //! One line is given a limit, so that prices differ from bus to bus. Checked against an interior-point method on the whole
-//! grid, prices included. The data come from the PyPI package pypower; `data/` says how.
+//! grid, prices included. `-- --save-problem FOLDER` writes both grids as problem files. The data come from the PyPI package pypower; `data/` says how.
 
 mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Outcome, Program, agree};
+use common::{Outcome, Program, agree, save_problem};
 use sheaf_admm::Matrix;
 use sheaf_admm::network::{Network, Settings};
 use sheaf_admm::x_update::Quadratic;
@@ -139,6 +139,7 @@ fn solve(name: &str, text: &str, limit: (usize, f64)) -> Outcome {
             )?;
         }
     }
+    save_problem(&net, &name.to_lowercase().replace(' ', "-"))?;
     let mut solver = net.solver(Settings { tol: 1e-7, iterations: 50_000, ..Settings::default() })?;
     let solution = solver.solve()?.clone();
     assert!(solution.is_solved(), "{name}: {} {:?}", solution.status(), solution.misses());

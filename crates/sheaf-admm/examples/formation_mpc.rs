@@ -12,7 +12,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{COLOURS, Outcome, Picture, Program, Row, agree};
+use common::{COLOURS, Outcome, Picture, Program, Row, agree, save_problem};
 use sheaf_admm::Matrix;
 use sheaf_admm::network::{AgentId, Edge, Network, Settings, Solver};
 use sheaf_admm::x_update::Quadratic;
@@ -64,7 +64,9 @@ fn bounds() -> (Vec<f64>, Vec<f64>) {
     (hi.iter().map(|b| -b).collect(), hi)
 }
 
-fn formation(states: &[[[f64; 2]; 2]; VEHICLES]) -> Result<(Solver, Vec<AgentId>), sheaf_admm::Error> {
+fn formation(
+    states: &[[[f64; 2]; 2]; VEHICLES],
+) -> Result<(Solver, Vec<AgentId>), Box<dyn std::error::Error>> {
     let (mut net, mut agents) = (Network::new(), Vec::new());
     for (i, state) in states.iter().enumerate() {
         let rows = dynamics(state);
@@ -83,6 +85,7 @@ fn formation(states: &[[[f64; 2]; 2]; VEHICLES]) -> Result<(Solver, Vec<AgentId>
         let see = || Matrix::selector(D, &positions);
         net.edge(Edge::new(agents[a], see(), agents[b], see()).offset(gap).soft(5.0))?;
     }
+    save_problem(&net, "formation")?;
     Ok((net.solver(Settings { tol: 1e-5, rho: Some(0.5), ..Settings::default() })?, agents))
 }
 

@@ -1,6 +1,7 @@
 //! Sheaf-constrained ADMM: solve it, and differentiate through the solve.
 
 pub mod admm;
+pub mod chunks;
 pub mod error;
 #[cfg(all(debug_assertions, not(test)))]
 #[doc(hidden)]

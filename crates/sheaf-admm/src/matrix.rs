@@ -1,9 +1,11 @@
 //! Matrices as a user gives them: dense, diagonal, sparse, identity or a selection of coordinates.
 
+use std::sync::{Arc, LazyLock};
+
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Result};
 
-/// A matrix of `f64`. Constructors only store; sizes and numbers are checked where the matrix is used.
+/// A matrix of `f64`. Copies share its numbers. Constructors only store; sizes and numbers are checked where the matrix is used.
 ///
 /// ```
 /// use sheaf_admm::Matrix;
@@ -17,7 +19,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct Matrix {
     rows: usize,
     cols: usize,
-    kind: Kind,
+    /// Shared by all copies: networks often use one map for many edges.
+    kind: Arc<Kind>,
 }
 
 /// How the entries are stored.
@@ -34,13 +37,16 @@ pub(crate) enum Kind {
 impl Matrix {
     /// A dense matrix from its rows, one after another.
     pub fn dense(rows: usize, cols: usize, values: impl Into<Vec<f64>>) -> Self {
-        Self { rows, cols, kind: Kind::Dense(values.into()) }
+        static EMPTY: LazyLock<Arc<Kind>> = LazyLock::new(|| Arc::new(Kind::Dense(Vec::new())));
+        let values = values.into();
+        let kind = if values.is_empty() { EMPTY.clone() } else { Arc::new(Kind::Dense(values)) };
+        Self { rows, cols, kind }
     }
 
     /// A square matrix from its diagonal.
     pub fn diagonal(values: impl Into<Vec<f64>>) -> Self {
         let values = values.into();
-        Self { rows: values.len(), cols: values.len(), kind: Kind::Diagonal(values) }
+        Self { rows: values.len(), cols: values.len(), kind: Arc::new(Kind::Diagonal(values)) }
     }
 
     /// The identity.
@@ -55,13 +61,13 @@ impl Matrix {
 
     /// Entries (row, column, value); those at the same place add up.
     pub fn sparse(rows: usize, cols: usize, entries: impl Into<Vec<(usize, usize, f64)>>) -> Self {
-        Self { rows, cols, kind: Kind::Sparse(entries.into()) }
+        Self { rows, cols, kind: Arc::new(Kind::Sparse(entries.into())) }
     }
 
     /// Takes coordinate `picks[i]` of `cols` as its i-th.
     pub fn selector(cols: usize, picks: impl AsRef<[usize]>) -> Self {
         let entries = picks.as_ref().iter().enumerate().map(|(row, &col)| (row, col, 1.0)).collect();
-        Self { rows: picks.as_ref().len(), cols, kind: Kind::Sparse(entries) }
+        Self { rows: picks.as_ref().len(), cols, kind: Arc::new(Kind::Sparse(entries)) }
     }
 
     /// Number of rows.
@@ -77,7 +83,7 @@ impl Matrix {
     /// The stored numbers in their order: row-major, the diagonal, or entry by entry. Gradients of a matrix have this
     /// shape.
     pub fn values(&self) -> Vec<f64> {
-        match &self.kind {
+        match &*self.kind {
             Kind::Dense(values) | Kind::Diagonal(values) => values.clone(),
             Kind::Sparse(entries) => entries.iter().map(|e| e.2).collect(),
         }
@@ -85,7 +91,7 @@ impl Matrix {
 
     /// How many numbers are stored.
     pub fn stored(&self) -> usize {
-        match &self.kind {
+        match &*self.kind {
             Kind::Dense(values) | Kind::Diagonal(values) => values.len(),
             Kind::Sparse(entries) => entries.len(),
         }
@@ -95,7 +101,7 @@ impl Matrix {
     pub fn with_values(&self, values: &[f64]) -> Result<Self> {
         check_len("values of a matrix", self.stored(), values.len())?;
         let mut other = self.clone();
-        match &mut other.kind {
+        match Arc::make_mut(&mut other.kind) {
             Kind::Dense(own) | Kind::Diagonal(own) => own.copy_from_slice(values),
             Kind::Sparse(entries) => entries.iter_mut().zip(values).for_each(|(e, &v)| e.2 = v),
         }
@@ -108,7 +114,7 @@ impl Matrix {
 
     /// Calls `f(row, column, value)` for every stored number, in order.
     pub(crate) fn each(&self, mut f: impl FnMut(usize, usize, f64)) {
-        match &self.kind {
+        match &*self.kind {
             Kind::Dense(values) => {
                 for (row, line) in values.chunks_exact(self.cols.max(1)).enumerate() {
                     line.iter().enumerate().for_each(|(col, &v)| f(row, col, v));
@@ -135,7 +141,7 @@ impl Matrix {
 
     /// Checks that the stored numbers fit the sizes and are finite.
     pub(crate) fn check(&self, place: &str) -> Result<()> {
-        match &self.kind {
+        match &*self.kind {
             Kind::Dense(values) => {
                 check_len(place, self.rows.saturating_mul(self.cols), values.len())?;
                 check_finite(place, values)

@@ -5,7 +5,9 @@
 
 mod bench;
 mod explore_args;
+mod figure_args;
 mod numbers;
+mod reproduce_args;
 mod run_args;
 
 use std::path::PathBuf;
@@ -20,7 +22,8 @@ pub use crate::commands::BenchKind;
 #[cfg(feature = "explore")]
 use crate::commands::explore;
 use crate::commands::{
-    Bench, Export, Job, Train, completions, doctor, eval, import, inspect, intervene, man, run, trace,
+    Export, Job, Reproduce, Train, bench as measure, completions, doctor, eval, figure, import, inspect,
+    intervene, man, run, trace,
 };
 use crate::tasks;
 use crate::tasks::verbs::{TaskCommand, TaskOptions};
@@ -28,7 +31,9 @@ pub use bench::BenchArgs;
 #[cfg(feature = "explore")]
 pub use explore_args::ExploreArgs;
 pub use explore_args::InterveneArgs;
-pub(crate) use numbers::{batch, iterations, positive, rounds, threads};
+pub use figure_args::{FigureArgs, FigureName};
+pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
+pub use reproduce_args::ReproduceArgs;
 pub use run_args::RunArgs;
 
 const START: &str = "\
@@ -93,6 +98,12 @@ pub enum Command {
     /// Write every iteration of one solve to a file
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(TraceArgs),
+    /// Draw a figure of a sample, of runs or of results
+    #[command(after_help = figure_args::EXAMPLES)]
+    Figure(FigureArgs),
+    /// Reproduce the paper's tables: plan, train, evaluate, report
+    #[command(after_help = reproduce_args::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -104,8 +115,8 @@ pub enum Command {
         after_help = "Examples:\n  sheaf inspect builtin:maze\n  sheaf inspect runs/maze/best.safetensors"
     )]
     Inspect {
-        /// A weights file, a checkpoint, or built-in weights like builtin:maze
-        #[arg(value_name = "FILE|builtin:TASK")]
+        /// A weights file, a checkpoint, the folder of a run, or built-in weights like builtin:maze
+        #[arg(value_name = "FILE|RUN_DIR|builtin:TASK")]
         weights: String,
         /// Also show the whole configuration, every tensor and the record of the training
         #[arg(long)]
@@ -151,7 +162,9 @@ Examples:
   sheaf train --resume --out runs/maze
   sheaf train --resume --out runs/maze --checkpoint runs/maze/checkpoints/step-00030000.safetensors
   sheaf train experiments/maze.toml --out runs/tuned --init builtin:maze --set train.steps=1000
+  sheaf train experiments/maze-far.toml --out runs/maze-far
 
+An experiment may list stages ([[stage]]), each from the weights of the one before; --set changes a key in all of them.
 Ctrl-C saves a checkpoint and exits; --resume continues to the same bits.
 The weights are RUN_DIR/best.safetensors and RUN_DIR/final.safetensors.";
 
@@ -173,7 +186,7 @@ pub struct TrainArgs {
     /// Change a key of the experiment; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Start from these weights instead of random ones: fine-tuning, or a second stage of training
+    /// Start from these weights instead of random ones, or those that the experiment names (train.init)
     #[arg(long, value_name = "FILE|builtin:TASK", conflicts_with = "resume")]
     pub init: Option<String>,
     /// Seed of initial parameters and batches, instead of the experiment's
@@ -182,7 +195,7 @@ pub struct TrainArgs {
     /// Threads; one per core if not given. Their number does not change the result
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,
-    /// What follows a loss that is not a finite number, instead of the experiment's choice
+    /// Reaction to a loss or gradient that is not finite, instead of the experiment's choice
     #[arg(long, value_enum)]
     pub on_nan: Option<OnNanArg>,
 }
@@ -317,13 +330,13 @@ From a checkpoint the running average is taken, as in best.safetensors and final
 /// `sheaf export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Weights or a checkpoint
-    #[arg(long, value_name = "FILE|builtin:TASK")]
+    /// Weights, a checkpoint, or the folder of a run: its final weights, with the hours it took in their record
+    #[arg(long, value_name = "FILE|RUN_DIR|builtin:TASK")]
     pub weights: String,
     /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub mix: Option<String>,
-    /// How much of the mean is that of --mix, from 0 to 1
+    /// Weight of --mix in the mean, from 0 to 1
     #[arg(long, value_name = "SHARE", requires = "mix", default_value_t = 0.5)]
     pub share: f64,
     /// Change a key of the experiment in the file, where the parameters stay the same; may be repeated
@@ -344,7 +357,7 @@ impl Cli {
         Ok(Some(match self.command {
             None => return Ok(None),
             Some(Command::Solve { task }) => task.check(json)?,
-            Some(Command::Run(args)) => run(args)?,
+            Some(Command::Run(args)) => run(args, json)?,
             #[cfg(feature = "explore")]
             Some(Command::Explore(args)) => explore(args)?,
             Some(Command::Intervene(args)) => intervene(args)?,
@@ -352,10 +365,12 @@ impl Cli {
             Some(Command::Train(args)) => Box::new(Train::check(args)?),
             Some(Command::Eval(args)) => eval(args)?,
             Some(Command::Trace(args)) => trace(args)?,
+            Some(Command::Figure(args)) => figure(args)?,
+            Some(Command::Reproduce(args)) => Box::new(Reproduce::check(args)?),
             Some(Command::Import(args)) => import(args)?,
             Some(Command::Export(args)) => Box::new(Export::check(args)?),
-            Some(Command::Inspect { weights, history }) => inspect(&weights, history)?,
-            Some(Command::Bench(args)) => Box::new(Bench::check(args)?),
+            Some(Command::Inspect { weights, history }) => inspect(&weights, history, json)?,
+            Some(Command::Bench(args)) => measure(args)?,
             Some(Command::Doctor) => doctor(),
             Some(Command::Completions { shell }) => completions(shell),
             Some(Command::Man { out }) => man(out),

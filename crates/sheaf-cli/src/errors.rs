@@ -59,7 +59,7 @@ pub fn report_panics() {
 }
 
 /// Writes an error to standard error.
-pub fn tell(error: &Error, exit: Exit) -> ExitCode {
+pub fn report_error(error: &Error, exit: Exit) -> ExitCode {
     let coloured = terminal::colours(std::io::stderr().is_terminal());
     // Standard error may be closed; the exit code still reports the failure.
     let _ = write!(std::io::stderr(), "{}", terminal::spelled(&text(error, coloured)));
@@ -67,7 +67,7 @@ pub fn tell(error: &Error, exit: Exit) -> ExitCode {
 }
 
 /// Shows help or a usage error of the argument parser. Arguments are shown safely and as the locale can show them.
-pub fn tell_usage(error: &clap::Error) -> ExitCode {
+pub fn report_usage(error: &clap::Error) -> ExitCode {
     let rendered = error.render();
     let to_stderr = error.use_stderr();
     let is_terminal =
@@ -85,7 +85,7 @@ pub fn tell_usage(error: &clap::Error) -> ExitCode {
     }
     match report::print(&text) {
         Ok(()) => Exit::Success.into(),
-        Err(error) => tell(&error, Exit::Failure),
+        Err(error) => report_error(&error, Exit::Failure),
     }
 }
 

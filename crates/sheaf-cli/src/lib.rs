@@ -6,17 +6,18 @@
 //! | [`commands`] | what each command does, independent of the task |
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
+//! | [`interrupt`] | Ctrl-C |
 //! | [`problem`] | files with problems of one's own |
 //! | [`terminal`] | what a terminal can show, and text that is safe to show there |
-//! | [`draw`] | pictures |
 
 pub mod args;
 pub mod commands;
-pub mod draw;
 pub mod errors;
+pub mod interrupt;
 pub mod progress;
 pub mod report;
 pub mod tasks;
 pub mod terminal;
 
+pub use sheaf_figures::draw;
 pub use sheaf_files::problem;

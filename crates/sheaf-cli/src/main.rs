@@ -6,14 +6,19 @@ use clap::{CommandFactory, Parser};
 use sheaf_cli::args::Cli;
 use sheaf_cli::commands::Ending;
 use sheaf_cli::errors::{self, Exit};
+use sheaf_cli::interrupt;
 use sheaf_kernels::refusing_alloc::RefusingAlloc;
+use sheaf_learn::limits::available_memory;
 
-/// Memory that the system refuses ends the program with a message and a documented exit code.
+/// More memory than there is ends the program with a message and a documented exit code.
 #[global_allocator]
-static MEMORY: RefusingAlloc = RefusingAlloc;
+static MEMORY: RefusingAlloc = RefusingAlloc::new();
 
 fn main() -> ExitCode {
     errors::report_panics();
+    if let Some(free) = available_memory() {
+        MEMORY.limit(usize::try_from(free).unwrap_or(usize::MAX));
+    }
     // A panic is a defect, already reported by the hook; the exit code is a documented one all the same.
     std::panic::catch_unwind(run).unwrap_or_else(|_| Exit::Failure.into())
 }
@@ -21,22 +26,25 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return errors::tell_usage(&error),
+        Err(error) => return errors::report_usage(&error),
     };
     let json = cli.json;
     let job = match cli.check() {
         Ok(Some(job)) => job,
         Ok(None) => return help(),
-        Err(error) => return errors::tell(&error, Exit::Usage),
+        Err(error) => return errors::report_error(&error, Exit::Usage),
     };
+    if let Err(error) = interrupt::handle() {
+        return errors::report_error(&error, Exit::Failure);
+    }
     let (report, exit) = match job.run() {
         Ok(Ending::Done(report)) => (report, Exit::Success),
         Ok(Ending::Interrupted(report)) => (report, Exit::Interrupted),
-        Err(error) => return errors::tell(&error, Exit::Failure),
+        Err(error) => return errors::report_error(&error, Exit::Failure),
     };
     match report.print(json) {
         Ok(()) => exit.into(),
-        Err(error) => errors::tell(&error, Exit::Failure),
+        Err(error) => errors::report_error(&error, Exit::Failure),
     }
 }
 

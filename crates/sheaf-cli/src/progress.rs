@@ -43,6 +43,11 @@ impl Bar {
         Self { bar, start: Instant::now(), shown: AtomicBool::new(false) }
     }
 
+    /// Changes the number of units.
+    pub fn set_length(&self, len: u64) {
+        self.bar.set_length(len);
+    }
+
     /// Advances by this many units.
     pub fn add(&self, pieces: usize) {
         self.bar.inc(pieces as u64);

@@ -37,8 +37,14 @@ impl Report {
         Self::default()
     }
 
-    /// Adds text for people only, such as a drawing or a table; it is printed before the entries.
+    /// Adds text for people only, such as a table; it is printed before the entries. What a terminal would obey is
+    /// escaped: names in it may come from files.
     pub fn above(&mut self, text: impl AsRef<str>) -> &mut Self {
+        self.drawing(terminal::lines(text.as_ref()))
+    }
+
+    /// Adds a drawing of the tool's own, with its colours.
+    pub fn drawing(&mut self, text: impl AsRef<str>) -> &mut Self {
         self.above.push_str(text.as_ref());
         self
     }

@@ -8,26 +8,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+pub use sheaf_figures::terminal::{colours, moves};
+
 /// Longest part of an error that is shown; the rest of a damaged file helps nobody.
 pub const LONGEST: usize = 600;
 
-fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_default()
-}
-
-/// Whether colours may be written to a stream.
-pub fn colours(is_terminal: bool) -> bool {
-    moves(is_terminal) && variable("NO_COLOR").is_empty()
-}
-
-/// Whether a stream is a terminal whose cursor can be moved, for bars and animations.
-pub fn moves(is_terminal: bool) -> bool {
-    is_terminal && variable("TERM") != "dumb"
-}
-
 /// Whether the locale was set to one without UTF-8. Where nothing is set, UTF-8 is assumed.
 fn is_ascii_only() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].map(variable);
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].map(|name| std::env::var(name).unwrap_or_default());
     set.iter().find(|value| !value.is_empty()).is_some_and(|value| ["C", "POSIX"].contains(&value.as_str()))
 }
 

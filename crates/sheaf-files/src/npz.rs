@@ -160,7 +160,7 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     let descr = file.dtype().descr();
     let Some(width) = Values::width(&descr) else {
         let expected = "little-endian uint8, bool, int32, int64, float32 or float64";
-        let hint = "array.astype(numpy.uint8) or another of these types before saving";
+        let hint = "array.astype with one of these types before saving";
         return Err(unsupported(expected, &descr, hint));
     };
     let bytes = shape.iter().try_fold(width, |n, &d| n.checked_mul(d as u64)).unwrap_or(u64::MAX);

@@ -15,6 +15,7 @@ pub mod diagonal_sweep;
 pub mod exchange;
 pub mod gemm;
 pub mod low_rank;
+pub mod pool;
 pub mod precision;
 #[cfg(target_arch = "x86_64")]
 mod product;

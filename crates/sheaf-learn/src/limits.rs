@@ -39,6 +39,11 @@ pub fn check_width(place: &str, got: usize) -> Result<()> {
     at_most(place, "numbers", MAX_WIDTH, got)
 }
 
+/// Whether a number is finite and above 0 in the precision that models compute in.
+pub fn is_positive_f32(value: f64) -> bool {
+    (value as f32).is_finite() && value as f32 > 0.0
+}
+
 /// The product of sizes, if it is at most `max`.
 pub fn product(sizes: &[usize], max: u64) -> Option<u64> {
     let whole = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size as u64));

@@ -45,6 +45,7 @@ fn checkpoint(n: usize) -> Checkpoint {
             ema: wave(0.2),
             adam_m: wave(0.3),
             adam_v: wave(0.4),
+            mean: Vec::new(),
             counters: Counters {
                 step: 12_345,
                 samples: u64::MAX,
@@ -55,6 +56,7 @@ fn checkpoint(n: usize) -> Checkpoint {
                 window_loss: (0.1f64 + 0.7).to_bits(),
                 window_steps: 5,
                 best: Some(0.987f64.to_bits()),
+                mean_members: 0,
             },
         },
         task: "maze".into(),

@@ -9,7 +9,7 @@ use sheaf_admm::{ErrorKind, Result};
 use sheaf_learn::config::TrainSection;
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::train::{
-    OnNan, Run, RunDir, StepStats, TrainEvent, TrainObserver, TrainOptions, Trainable, train,
+    OnNan, Origin, Run, RunDir, StepStats, TrainEvent, TrainObserver, TrainOptions, Trainable, train,
 };
 
 /// A model whose penalty may become 0, as an error of the solver reports it.
@@ -105,6 +105,7 @@ fn go(
         checkpoint: from,
         may_change: &[],
         init: None,
+        origin: Origin::default(),
     };
     let mut notes = Notes::default();
     train(model, &run, &mut notes, &AtomicBool::new(false)).map(|_| notes.0)

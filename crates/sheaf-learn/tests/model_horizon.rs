@@ -33,6 +33,22 @@ fn iterations_rise_along_the_ramp_and_are_then_drawn_from_the_range() {
 }
 
 #[test]
+fn a_share_of_the_steps_is_early_with_gradients_through_all_iterations() {
+    let late = Iterations { train: 20, train_max: 300, gradient: 15, ..Iterations::default() };
+    let mixed = Iterations { early_share: 0.25, early_max: 40, ..late.clone() };
+    let of = |section: &Iterations| (0..400).map(|step| section.horizon(7, step, 4)).collect::<Vec<_>>();
+    let early: Vec<Horizon> = of(&mixed).into_iter().filter(|h| h.gradient == 0).collect();
+    assert!((70..130).contains(&early.len()), "{}", early.len());
+    let seen: BTreeSet<usize> = early.iter().map(|h| h.iterations).collect();
+    assert_eq!((seen.first(), seen.last()), (Some(&20), Some(&40)));
+    // The other steps are what they are without early ones.
+    let pairs = of(&mixed).into_iter().zip(of(&late));
+    assert!(pairs.filter(|(mixed, _)| mixed.gradient > 0).all(|(mixed, late)| mixed == late));
+    let whole = Iterations { early_share: 1.0, ..late };
+    assert!(of(&whole).iter().all(|h| *h == Horizon::whole(20, 4)));
+}
+
+#[test]
 fn the_horizon_of_a_step_says_what_the_section_says() {
     let section = Iterations { train: 9, gradient: 5, adjoint: "implicit".into(), ..Iterations::default() };
     let horizon = section.horizon(1, 2, 3);
@@ -49,6 +65,9 @@ fn sections_without_meaning_are_refused_by_key() {
         (Iterations { ramp_from: 0, ..usual() }, "iterations.ramp_from"),
         (Iterations { train_max: 19, ..usual() }, "iterations.train_max"),
         (Iterations { gradient: 3, ..usual() }, "iterations.gradient"),
+        (Iterations { early_share: 1.5, ..usual() }, "iterations.early_share"),
+        (Iterations { early_share: 0.5, early_max: 19, ..usual() }, "iterations.early_max"),
+        (Iterations { early_max: 30, ..usual() }, "iterations.early_max"),
         (Iterations { tolerance: f64::NAN, ..usual() }, "iterations.tolerance"),
         (Iterations { adjoint: "none".into(), ..usual() }, "iterations.adjoint"),
         (Iterations { adjoint: "implicit".into(), gradient: 5, ..usual() }, "iterations.gradient"),

@@ -9,8 +9,8 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::train::{
-    AdamW, Checkpoint, Decay, Init, OnNan, Outcome, Progress, Run, RunDir, Schedule, StepStats, TrainEvent,
-    TrainObserver, TrainOptions, Trainable, WeightsFile, train,
+    AdamW, Checkpoint, Decay, Init, OnNan, Origin, Outcome, Progress, Run, RunDir, Schedule, StepStats,
+    TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile, train,
 };
 
 struct Dir(PathBuf);
@@ -85,6 +85,7 @@ fn options() -> TrainOptions {
         adamw: AdamW { weight_decay: 1e-3, ..AdamW::default() },
         clip: Some(1.0),
         ema: 0.9,
+        mean: None,
         eval_every: 3,
         checkpoint_every: 2,
         checkpoint_minutes: 0.0,
@@ -100,8 +101,8 @@ const CONFIG: &str = "[train]\nlearning_rate = 0.1\non_nan = \"stop\"\n";
 
 fn run<'a>(dir: &'a Dir, options: &'a TrainOptions, resume: bool) -> Run<'a> {
     let may_change = &["train.on_nan"];
-    let (task, config, checkpoint, init) = ("toy", CONFIG, None, None);
-    Run { dir: &dir.0, task, config, seed: 7, options, resume, checkpoint, may_change, init }
+    let (task, config, checkpoint, init, origin) = ("toy", CONFIG, None, None, Origin::default());
+    Run { dir: &dir.0, task, config, seed: 7, options, resume, checkpoint, may_change, init, origin }
 }
 
 /// Sets the stop flag after a step and records the events.
@@ -126,7 +127,7 @@ impl TrainObserver for Listener<'_> {
     fn event(&mut self, event: &TrainEvent<'_>) {
         self.heard.push(match event {
             TrainEvent::Started { step } => format!("started {step}"),
-            TrainEvent::Evaluating { .. } => return,
+            TrainEvent::Evaluating { .. } | TrainEvent::Stage { .. } => return,
             TrainEvent::Note { text } => format!("note: {text}"),
             TrainEvent::Evaluated { step, metrics, best } => {
                 assert_eq!(metrics.len(), 2);
@@ -245,7 +246,7 @@ fn a_run_tells_logs_saves_and_leaves_its_files() {
         let weights = WeightsFile::read(&dir.0.join(name)).unwrap();
         let record: serde_json::Value = serde_json::from_str(&weights.about().record).unwrap();
         assert_eq!((record["step"].as_u64(), record["seed"].as_u64()), (Some(10), Some(7)));
-        assert_eq!(record["history"].as_array().unwrap().len(), 4);
+        assert_eq!(record["history"].as_array().unwrap().len(), 5);
         assert_eq!((weights.about().task.as_str(), weights.about().config.as_str()), ("toy", CONFIG));
         let params = weights.params(&Toy::new(&[]).layout).unwrap();
         assert_eq!(params, state(&dir.0, 10).state.ema);

@@ -6,8 +6,8 @@ use sheaf_admm::{ErrorKind, Result};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::Update;
 use sheaf_learn::train::{
-    AdamW, Decay, OnNan, Run, Schedule, StepStats, TensorFile, TrainEvent, TrainObserver, TrainOptions,
-    Trainable, train,
+    AdamW, Decay, OnNan, Origin, Run, Schedule, StepStats, TensorFile, TrainEvent, TrainObserver,
+    TrainOptions, Trainable, train,
 };
 
 /// Eight parameters that are pulled to one; the gradients exceed the clipping norm at first.
@@ -53,6 +53,7 @@ fn options(steps: u64) -> TrainOptions {
         adamw: AdamW { weight_decay: 0.1, ..AdamW::default() },
         clip: Some(0.5),
         ema: 0.9,
+        mean: None,
         eval_every: 0,
         checkpoint_every: 2,
         checkpoint_minutes: 0.0,
@@ -89,6 +90,7 @@ fn updates_are_those_of_the_trainer_and_an_older_configuration_resumes() {
         checkpoint: None,
         may_change: &[],
         init: None,
+        origin: Origin::default(),
     };
     let stop = AtomicBool::new(false);
     let mut started = Started::default();

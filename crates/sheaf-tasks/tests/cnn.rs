@@ -88,6 +88,7 @@ fn the_network_of_the_experiment_is_an_ordinary_small_one() {
     let mut expected = CnnExperiment::default();
     expected.train.eval_every = 500;
     expected.train.checkpoint_every = 500;
+    expected.data.validation_count = 2_000;
     assert_eq!(read, expected);
     read.check().unwrap();
     assert_eq!(CnnModel::new(read.model).unwrap().layout().len(), 358_378);

@@ -89,13 +89,14 @@ fn the_published_file_says_what_the_defaults_say() {
     let mut published = MnistExperiment::default();
     published.train.eval_every = 500;
     published.train.checkpoint_every = 250;
+    published.data.validation_count = 2_000;
     assert_eq!(read, published);
     read.check().unwrap();
 }
 
 #[test]
 fn a_folder_without_pictures_is_named() {
-    let data = ImageData { dir: "/nowhere".into(), count: 0 };
+    let data = ImageData { dir: "/nowhere".into(), ..ImageData::default() };
     let missing = Training::new(MnistExperiment { data, ..MnistExperiment::default() });
     assert!(missing.unwrap_err().to_string().contains("a folder with IDX files"));
 }

@@ -95,6 +95,7 @@ fn every_form_of_maps_and_every_solver_allocates_nothing_after_warm_up() {
     for keys in [
         &["model.maps=low-rank"][..],
         &["model.maps=orthonormal"],
+        &["model.maps=orthonormal", "model.scales=true"],
         &["model.maps=low-rank", "model.sharing=global", "model.d_v=36", "model.d_e=4", "model.consensus=cg"],
     ] {
         check::<Sudoku>(keys);

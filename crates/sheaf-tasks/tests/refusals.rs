@@ -22,6 +22,7 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=closed-form"][..], "model.consensus"),
         (&["model.consensus=gram", "model.penalty=per-agent"], "model.penalty"),
         (&["model.maps=orthonormal", "model.sharing=global", "model.d_v=40"], "model.sharing"),
+        (&["model.scales=true"], "model.scales"),
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
         (
             &["model.consensus=cg", "model.agreement=hard", "model.maps=orthonormal", "model.d_v=40"],

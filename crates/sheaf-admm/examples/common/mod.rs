@@ -8,6 +8,7 @@ use clarabel::solver::{
     DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SecondOrderConeT, SolverStatus,
     SupportedConeT, ZeroConeT,
 };
+use sheaf_admm::network::Network;
 
 /// What an example returns.
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -93,6 +94,22 @@ impl Program {
         solver.solve();
         let s = solver.solution;
         (s.status, Answer { x: s.x, duals: s.z[..equalities].to_vec(), value: s.obj_val })
+    }
+}
+
+/// Writes a network to FOLDER/`name`.json, for `sheaf run`, if the command line has `--save-problem FOLDER`. Needs the
+/// feature `serde`.
+pub fn save_problem(net: &Network, name: &str) -> Outcome {
+    let Some(folder) = std::env::args().skip_while(|a| a != "--save-problem").nth(1) else { return Ok(()) };
+    #[cfg(not(feature = "serde"))]
+    return Err(format!("{} agents to {folder}/{name}: build with --features serde", net.agents()).into());
+    #[cfg(feature = "serde")]
+    {
+        let path = std::path::Path::new(&folder).join(format!("{name}.json"));
+        let problem = sheaf_admm::network::file::Problem::of(net)?;
+        std::fs::write(&path, serde_json::to_string(&problem)?)?;
+        println!("problem: {}", path.display());
+        Ok(())
     }
 }
 

@@ -12,10 +12,11 @@
 //! have met their goals, and at the end.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::{Problem, Tape};
 use crate::Real;
-use crate::linalg::norms::norms;
+use crate::linalg::norms::norms_of_agents;
 use crate::x_update::Penalty;
 use crate::z_update::Measured;
 
@@ -173,15 +174,17 @@ impl<T: Real> Problem<'_, T> {
         let (x, u, z, z_prev) = (own(tape.x(k)), own(tape.u(k + 1)), own(tape.z(k + 1)), own(tape.z(k)));
         let offsets = self.op.sheaf().state_offsets();
         let over = self.relax - T::ONE;
-        let values = offsets.windows(2).enumerate().flat_map(|(i, range)| {
-            let rho = rho.of(i);
-            (range[0]..range[1]).map(move |k| {
-                let moved = z[k] - z_prev[k];
-                let slope = if over == T::ZERO { moved } else { moved - over * (x[k] - z_prev[k]) };
-                [x[k] - z[k], rho * slope, x[k], z[k], rho * u[k]]
+        let values = |agents: Range<usize>| {
+            agents.flat_map(move |i| {
+                let rho = rho.of(i);
+                (offsets[i]..offsets[i + 1]).map(move |k| {
+                    let moved = z[k] - z_prev[k];
+                    let slope = if over == T::ZERO { moved } else { moved - over * (x[k] - z_prev[k]) };
+                    [x[k] - z[k], rho * slope, x[k], z[k], rho * u[k]]
+                })
             })
-        });
-        let [primal, dual, x_size, z_size, u_size] = norms(values);
+        };
+        let [primal, dual, x_size, z_size, u_size] = norms_of_agents(offsets.len() - 1, values);
         let goal = |size: T| tolerances.map_or(T::ZERO, |t| t.goal(n, size));
         let primal_size = x_size.max(z_size);
         Residuals {

@@ -115,7 +115,9 @@ impl<T: Real> Problem<'_, T> {
         }
         self.fill_offsets(&mut ws.work.offsets);
         // Maps and penalties may be new.
-        ws.work.factor = None;
+        if !std::mem::take(&mut ws.work.keep) {
+            ws.work.factor = None;
+        }
         self.set_factor(T::ONE, &mut ws.work)
     }
 
@@ -148,7 +150,7 @@ impl<T: Real> Problem<'_, T> {
                 let of = if samples.len() > 1 { format!(" of sample {b}") } else { String::new() };
                 let place = format!("solve{of}, by iteration {}", sample.iterations);
                 return Err(Error::new(ErrorKind::NotFinite, place, what, size)
-                    .hint("check the inputs with Problem::validate; a step size may be too large"));
+                    .hint("an input, a penalty or a step size may be too large or not finite"));
             }
         }
         Ok(())

@@ -45,6 +45,8 @@ pub(super) struct Work<T: Copy + Default> {
     pub z_scratch: AlignedVec<T>, // the consensus solver's
     /// The factor of the penalty, if both updates are prepared for it.
     pub factor: Option<T>,
+    /// Whether the next solve finds the consensus step prepared.
+    pub keep: bool,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
     pub missed: Vec<bool>,   // [samples], whether the last inner solve missed its tolerance
 }
@@ -103,6 +105,12 @@ impl<T: Real> Workspace<T> {
         back.d_carry.ensure(carry);
         back.d_rho.ensure(rho);
         back.first.reserve(op.samples().saturating_sub(back.first.len()));
+    }
+
+    /// The next solve has the maps, offsets, weights and ratios of penalties of the last one: what the consensus step has
+    /// prepared for them is kept.
+    pub(crate) fn keep_consensus(&mut self) {
+        self.work.keep = true;
     }
 
     /// Checks that a solve that records this many iterations fits.

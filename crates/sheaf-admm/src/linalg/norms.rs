@@ -1,16 +1,14 @@
 //! Euclidean norms that neither overflow nor underflow.
 
+use std::ops::Range;
+
 use crate::Real;
+use crate::chunks;
 
 /// The norms of N vectors, given by their numbers side by side. Where a plain sum of squares leaves the range of the
 /// type, the numbers are divided by the largest of them first.
 pub(crate) fn norms<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]> + Clone) -> [T; N] {
-    let mut sums = [T::ZERO; N];
-    values.clone().for_each(|each| {
-        for (sum, v) in sums.iter_mut().zip(each) {
-            *sum += v * v;
-        }
-    });
+    let sums = squares(values.clone());
     // Squares below this have lost digits, or all of them.
     let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
     if sums.iter().all(|&sum| sum >= small && sum.is_finite()) {
@@ -40,6 +38,31 @@ pub(crate) fn norms<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]
             (false, false) => largest[k],
         }
     })
+}
+
+/// The sums of squares.
+fn squares<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]>) -> [T; N] {
+    let mut sums = [T::ZERO; N];
+    values.for_each(|each| {
+        for (sum, v) in sums.iter_mut().zip(each) {
+            *sum += v * v;
+        }
+    });
+    sums
+}
+
+/// As [`norms`] over the numbers of all agents, which `values` gives for a range of them: chunk by chunk, on all threads.
+pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]> + Clone>(
+    agents: usize,
+    values: impl Fn(Range<usize>) -> I + Sync,
+) -> [T; N] {
+    let chunks = chunks::count(agents);
+    let one = |chunk, ()| Ok(squares(values(chunks::agents(chunk, agents))));
+    let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
+    match if chunks > 1 { chunks::sums(chunks, (), one).ok() } else { None } {
+        Some(sums) if sums.iter().all(|&sum| sum >= small && sum.is_finite()) => sums.map(T::sqrt),
+        _ => norms(values(0..agents)),
+    }
 }
 
 /// The norm of one vector.

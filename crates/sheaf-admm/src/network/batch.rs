@@ -48,8 +48,8 @@ impl Solver {
         (0..count).map(|i| parts[i % threads].next().unwrap_or_else(|| Err(panicked()))).collect()
     }
 
-    /// A copy with objectives of its own.
-    fn variant(&self) -> Self {
+    /// A copy with objectives of its own: both can be updated and solved apart.
+    pub fn variant(&self) -> Self {
         let mut copy = self.clone();
         copy.detach();
         copy

@@ -16,27 +16,25 @@
 //! # Ok::<(), sheaf_admm::Error>(())
 //! ```
 
+mod forms;
 mod read;
 mod write;
 
-pub use read::MAX_SIZE;
+pub use read::{MAX_SIZE, MAX_TOTAL, seconds};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, ErrorKind, Matrix, Result};
 
 /// A network as it stands in a file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Problem {
     /// How to solve it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<FileSettings>,
     /// The agents, in order.
-    #[serde(default)]
     pub agents: Vec<FileAgent>,
     /// The edges, in order.
-    #[serde(default)]
     pub edges: Vec<FileEdge>,
 }
 
@@ -72,18 +70,18 @@ pub struct FileAgent {
     pub l1: Option<Numbers>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "forms::table", skip_serializing_if = "Option::is_none")]
     pub tether: Option<FileTether>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<Numbers>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper: Option<Numbers>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "forms::table", skip_serializing_if = "Option::is_none")]
     pub equal: Option<FileEqual>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "forms::table", skip_serializing_if = "Option::is_none")]
     pub at_most: Option<FileAtMost>,
     /// Another objective instead of the quadratic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "forms::table", skip_serializing_if = "Option::is_none")]
     pub map: Option<FileMap>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub penalty: Option<Numbers>,
@@ -155,12 +153,12 @@ pub struct FileEdge {
     pub map_b: FileMatrix,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Numbers>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "forms::table", skip_serializing_if = "Option::is_none")]
     pub coupling: Option<FileCoupling>,
 }
 
 /// The agent at an end of an edge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs)]
 pub enum FileEnd {
@@ -181,7 +179,7 @@ pub enum FileCoupling {
 }
 
 /// Numbers: one for all coordinates, one per coordinate (`null` where a bound is missing), or in a file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs)]
 pub enum Numbers {
@@ -201,7 +199,7 @@ pub struct FileName {
 }
 
 /// A matrix: rows, or one of the short forms.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs)]
 pub enum FileMatrix {

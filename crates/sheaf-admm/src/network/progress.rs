@@ -1,6 +1,9 @@
 //! What a solve shows while it runs, in the units of the problem as it was given.
 
+use std::ops::Range;
+
 use crate::admm::{Iteration, Observer};
+use crate::linalg::norms::norms_of_agents;
 use crate::x_update::Penalty;
 
 /// Residuals of one iteration.
@@ -46,15 +49,16 @@ pub(super) struct Measure {
 impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
     fn iteration(&mut self, view: &Iteration<'_, '_, f64>) -> bool {
         let Penalty::Scalar(rho) = view.rho else { return true };
-        let mut sums = [0.0; 5]; // primal, dual, x, z, multipliers
-        for k in 0..self.unit.len() {
-            let (unit, x, z, before) = (self.unit[k], view.x[k], view.z[k], view.z_prev[k]);
-            let slope = rho / (unit * self.cost);
-            let moved = z - before - (view.relax - 1.0) * (x - before);
-            let terms = [unit * (x - z), slope * moved, unit * x, unit * z, slope * view.u[k]];
-            sums.iter_mut().zip(terms).for_each(|(sum, t)| *sum += t * t);
-        }
-        let [primal, dual, x, z, multipliers] = sums.map(f64::sqrt);
+        let (unit, cost, offsets) = (self.unit, self.cost, view.op.sheaf().state_offsets());
+        let terms = |agents: Range<usize>| {
+            (offsets[agents.start]..offsets[agents.end]).map(move |k| {
+                let (unit, x, z, before) = (unit[k], view.x[k], view.z[k], view.z_prev[k]);
+                let slope = rho / (unit * cost);
+                let moved = z - before - (view.relax - 1.0) * (x - before);
+                [unit * (x - z), slope * moved, unit * x, unit * z, slope * view.u[k]]
+            })
+        };
+        let [primal, dual, x, z, multipliers] = norms_of_agents(offsets.len() - 1, terms);
         let record = Record { primal, dual, rho };
         self.last = Measure { record, primal_size: x.max(z), dual_size: multipliers };
         if self.history.len() < self.history.capacity() {

@@ -6,6 +6,7 @@ use super::compile::{Compiled, Place};
 use super::progress::Measure;
 use super::solver::Solver;
 use super::{Coupling, Misses, Network, Solution};
+use crate::Result;
 use crate::admm::Status;
 
 /// Buffers for residuals and prices of edges.
@@ -14,12 +15,17 @@ pub(super) struct Edges {
     left: Vec<f64>,              // [rows], F_a x_a of the network's edges
     right: Vec<f64>,             // [rows], F_b x_b
     pub(super) lambda: Vec<f64>, // [edge_len], prices in scaled units
+    slopes: Vec<f64>,            // [states], Fᵀλ, if consensus is not exact
+    rows: Vec<f64>,              // [rows of the sheaf], if consensus is not exact
 }
 
 impl Edges {
-    pub(super) fn new(net: &Network, compiled: &Compiled) -> Self {
+    pub(super) fn new(net: &Network, compiled: &Compiled, exact: bool) -> Self {
         let rows: usize = net.edges.iter().map(|e| e.offset.len()).sum();
-        Self { left: vec![0.0; rows], right: vec![0.0; rows], lambda: vec![0.0; compiled.sheaf.edge_len()] }
+        let (sheaf, some) = (&compiled.sheaf, |len: usize| vec![0.0; if exact { 0 } else { len }]);
+        let lambda = vec![0.0; sheaf.edge_len()];
+        let (slopes, own_rows) = (some(sheaf.state_len()), some(sheaf.row_len()));
+        Self { left: vec![0.0; rows], right: vec![0.0; rows], lambda, slopes, rows: own_rows }
     }
 }
 
@@ -49,7 +55,8 @@ pub(super) fn empty(net: &Network, history: usize) -> Solution {
 
 impl Solver {
     /// Fills the solution from the scaled state.
-    pub(super) fn report(&mut self, status: Status, measure: &Measure) {
+    pub(super) fn report(&mut self, status: Status, measure: &Measure) -> Result<()> {
+        let balance = self.balance()?;
         let Self { unit, x, rho, solution, .. } = self;
         solution.status = status;
         solution.rho = *rho;
@@ -65,9 +72,23 @@ impl Solver {
         let n = solution.x.len();
         solution.misses = Misses {
             primal: (measure.record.primal, goal(n, measure.primal_size)),
-            dual: (measure.record.dual, goal(n, measure.dual_size)),
+            dual: (measure.record.dual.hypot(balance), goal(n, measure.dual_size)),
             edges: (edges.0, goal(solution.prices.len().max(1), edges.1)),
         };
+        Ok(())
+    }
+
+    /// ‖Fᵀλ − ρu‖ in the units of the problem: how far the slopes of soft edges are from the multipliers. 0 by construction
+    /// where consensus is exact.
+    fn balance(&mut self) -> Result<f64> {
+        let Self { compiled, edges: Edges { lambda, slopes, rows, .. }, unit, u, rho, .. } = self;
+        if slopes.is_empty() {
+            return Ok(0.0);
+        }
+        compiled.op()?.coboundary_t(lambda, slopes, rows)?;
+        let each = slopes.iter().zip(&*u).zip(&*unit);
+        let squares = each.map(|((s, u), unit)| ((s - *rho * u) / (unit * compiled.scaling.cost)).powi(2));
+        Ok(squares.sum::<f64>().sqrt())
     }
 
     /// ‖F x − b‖ of hard edges with the size of its sides, and the cost of all other edges.

@@ -17,6 +17,8 @@ pub(super) struct Scaling {
 }
 
 const ROUNDS: usize = 25;
+/// The iteration ends early when no factor changes by more than this.
+const SETTLED: f64 = 0.01;
 /// No factor leaves [1/LIMIT, LIMIT].
 const LIMIT: f64 = 1e8;
 
@@ -30,35 +32,51 @@ impl Scaling {
     /// Ruiz's iteration.
     pub(super) fn ruiz(net: &Network) -> Self {
         let mut scaling = Self::none(net);
+        let mut starts = vec![0];
+        net.agents.iter().for_each(|a| starts.push(starts[starts.len() - 1] + a.map.dim()));
+        let (mut columns, mut rows) = (vec![0.0f64; starts[net.agents.len()]], vec![0.0f64; net.edges.len()]);
         scaling.cost = bounded(1.0 / scaling.slope(net));
         for _ in 0..ROUNDS {
-            let mut columns: Vec<Vec<f64>> = scaling.states.iter().map(|s| vec![0.0; s.len()]).collect();
-            for ((agent, s), column) in net.agents.iter().zip(&scaling.states).zip(&mut columns) {
+            columns.fill(0.0);
+            rows.fill(0.0);
+            for ((agent, s), &start) in net.agents.iter().zip(&scaling.states).zip(&starts) {
                 if let Some(f) = agent.map.as_quadratic() {
+                    let column = &mut columns[start..start + s.len()];
                     curvature(f, |i, j, v| {
                         column[j] = column[j].max((scaling.cost * s[i] * v * s[j]).abs());
                     });
                 }
             }
-            let mut rows = vec![0.0f64; net.edges.len()];
             for (e, edge) in net.edges.iter().enumerate() {
                 for (agent, map) in &edge.ends {
+                    let (s, start) = (&scaling.states[agent.0], starts[agent.0]);
                     map.each(|_, j, v| {
-                        let entry = (scaling.edges[e] * v * scaling.states[agent.0][j]).abs();
+                        let entry = (scaling.edges[e] * v * s[j]).abs();
                         rows[e] = rows[e].max(entry);
-                        columns[agent.0][j] = columns[agent.0][j].max(entry);
+                        columns[start + j] = columns[start + j].max(entry);
                     });
                 }
             }
-            for ((agent, s), column) in net.agents.iter().zip(&mut scaling.states).zip(&mut columns) {
+            let mut change = 0.0f64;
+            let mut apply = |factor: &mut f64, size: f64| {
+                let before = *factor;
+                *factor = bounded(before / root(size));
+                change = change.max((*factor / before - 1.0).abs());
+            };
+            for ((agent, s), &start) in net.agents.iter().zip(&mut scaling.states).zip(&starts) {
+                let column = &mut columns[start..start + s.len()];
                 if agent.map.as_quadratic().is_none() {
                     let all = column.iter().fold(0.0f64, |m, c| m.max(*c));
                     column.fill(all);
                 }
-                s.iter_mut().zip(column).for_each(|(s, c)| *s = bounded(*s / root(*c)));
+                s.iter_mut().zip(column).for_each(|(s, c)| apply(s, *c));
             }
-            scaling.edges.iter_mut().zip(rows).for_each(|(e, r)| *e = bounded(*e / root(r)));
-            scaling.cost = bounded(scaling.cost / scaling.slope(net));
+            scaling.edges.iter_mut().zip(&rows).for_each(|(e, r)| apply(e, *r));
+            let slope = scaling.slope(net);
+            apply(&mut scaling.cost, slope * slope);
+            if change < SETTLED {
+                break;
+            }
         }
         scaling
     }
@@ -66,9 +84,11 @@ impl Scaling {
     /// The size of the scaled costs: the mean of the largest entries of D Q D by column, or the largest |D q|.
     fn slope(&self, net: &Network) -> f64 {
         let (mut sum, mut count, mut linear) = (0.0, 0usize, 0.0f64);
+        let mut column = Vec::new();
         for (agent, s) in net.agents.iter().zip(&self.states) {
             let Some(f) = agent.map.as_quadratic() else { continue };
-            let mut column = vec![0.0f64; s.len()];
+            column.clear();
+            column.resize(s.len(), 0.0f64);
             curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));
             sum += column.iter().sum::<f64>();
             count += column.len();

@@ -22,7 +22,8 @@ pub struct Settings {
     pub iterations: usize,
     /// The most time of a solve; looked at between iterations.
     pub time_limit: Option<Duration>,
-    /// The first penalty ρ, in scaled units; 1 if `None`. It is adapted while the solve runs.
+    /// The first penalty ρ, in scaled units. If `None`: 1, or half the typical curvature where all agents are quadratics without
+    /// constraints. It is adapted while the solve runs.
     pub rho: Option<f64>,
     /// Whether ρ is adapted.
     pub adapt: bool,
@@ -30,6 +31,9 @@ pub struct Settings {
     pub relax: f64,
     /// Whether the problem is scaled before it is solved.
     pub scale: bool,
+    /// The most threads of a solve; 0: one per core. Only networks of more than [`chunks::AGENTS`](crate::chunks::AGENTS)
+    /// agents use more than one, and the results do not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Settings {
@@ -42,6 +46,7 @@ impl Default for Settings {
             adapt: true,
             relax: 1.6,
             scale: true,
+            threads: 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::admm::Status;
 pub struct Misses {
     /// ‖x − z‖ and its goal.
     pub primal: (f64, f64),
-    /// The distance of the multipliers from the slopes of the objectives, and its goal.
+    /// The distance of the multipliers from the slopes of the objectives and of soft edges, and its goal.
     pub dual: (f64, f64),
     /// ‖F x − b‖ over hard edges and its goal.
     pub edges: (f64, f64),

@@ -12,6 +12,7 @@ use crate::admm::{Balancing, Mode, Options, Problem, ResidualKind, Start, Status
 use crate::x_update::{Objective, Penalty};
 use crate::z_update::{Exact, ZUpdate};
 use crate::{Error, ErrorKind, Result};
+use sheaf_kernels::pool;
 
 /// A network that is ready to be solved, again and again: the next solve starts where the last one ended, with its
 /// penalty, and allocates nothing.
@@ -43,6 +44,9 @@ pub struct Solver {
     pub(super) z: Vec<f64>,    // [states], scaled
     pub(super) u: Vec<f64>,    // [states], scaled
     pub(super) rho: f64,
+    first_rho: f64,
+    /// Whether the consensus step is prepared for the maps and offsets as they are.
+    pub(super) same_edges: bool,
     pub(super) edges: Edges,
     pub(super) solution: Solution,
 }
@@ -67,11 +71,13 @@ impl Solver {
             d.iter_mut().enumerate().for_each(|(j, d)| *d /= penalty(j).sqrt());
         }
         let compiled = Compiled::new(&net, scaling)?;
-        let z_update = ZUpdate::Exact(Exact::new(&compiled.sheaf, compiled.agreement()));
+        let consensus = Exact::automatic(&compiled.op()?, compiled.agreement())?;
+        let exact = !consensus.is_iterative();
+        let z_update = ZUpdate::Exact(consensus);
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
-        let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled));
-        let rho = settings.rho.unwrap_or(1.0);
+        let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled, exact));
+        let first_rho = settings.rho.unwrap_or_else(|| compiled.typical_curvature());
         let mut solver = Self {
             net,
             compiled,
@@ -82,7 +88,9 @@ impl Solver {
             x: vec![0.0; n],
             z: vec![0.0; n],
             u: vec![0.0; n],
-            rho,
+            rho: first_rho,
+            first_rho,
+            same_edges: false,
             edges,
             solution,
         };
@@ -105,7 +113,12 @@ impl Solver {
     }
 
     /// As [`solve`](Self::solve); `callback` sees every iteration and ends the solve by returning `false`.
-    pub fn solve_with(&mut self, mut callback: impl FnMut(&Progress<'_>) -> bool) -> Result<&Solution> {
+    pub fn solve_with(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<&Solution> {
+        pool::with_threads(self.settings.threads, || self.rounds(callback))?;
+        Ok(&self.solution)
+    }
+
+    fn rounds(&mut self, mut callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
         let began = Instant::now();
         let Settings { tol, time_limit, .. } = self.settings;
         self.solution.history.clear();
@@ -113,7 +126,7 @@ impl Solver {
         for round in 0..ROUNDS {
             let status = self.round(inner, done, began, &mut measure, &mut callback)?;
             done = self.solution.iterations;
-            self.report(status, &measure);
+            self.report(status, &measure)?;
             let Misses { primal, dual, edges } = self.solution.misses;
             let ratio = [primal, dual, edges].into_iter().map(|(r, goal)| r / goal).fold(0.0, f64::max);
             if status != Status::Solved || ratio <= 1.0 {
@@ -143,7 +156,7 @@ impl Solver {
             }
         }
         self.solution.time = began.elapsed();
-        Ok(&self.solution)
+        Ok(())
     }
 
     /// One run of the scaled problem; keeps its state.
@@ -169,7 +182,11 @@ impl Solver {
             callback,
         };
         let start = Start::Warm { z: &self.z, u: &self.u };
+        if self.same_edges {
+            self.workspace.keep_consensus();
+        }
         let report = problem.solve(start, &options, &mut self.workspace, &mut watch)?;
+        self.same_edges = true;
         *measure = watch.last;
         self.solution.iterations = done + report.iterations;
         if !self.workspace.x().is_empty() {
@@ -214,7 +231,7 @@ impl Solver {
     pub fn reset(&mut self) {
         self.z.fill(0.0);
         self.u.fill(0.0);
-        self.rho = self.settings.rho.unwrap_or(1.0);
+        self.rho = self.first_rho;
     }
 }
 

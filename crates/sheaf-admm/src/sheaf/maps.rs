@@ -16,6 +16,7 @@
 
 use super::shared::clear_padding;
 use super::{PackedLowRank, SharedMaps, Sheaf, Uniform};
+use crate::chunks::{self, Cut};
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::gemm::{Mat, gemm};
@@ -155,11 +156,19 @@ impl<T: Real> Maps<'_, T> {
             Self::Table { stacks, index, order, .. } => {
                 T::project_table(table(sheaf, index, order), 0..sheaf.agents(), 0, stacks, z, y)
             }
-            Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
-                if !rows.is_empty() {
-                    T::project_table(one, 0..1, 0, &stacks[place], &z[states], &mut y[rows]);
-                }
-            }),
+            Self::PerAgent(stacks) => {
+                let parts = Cut::by_agent(&mut y[..sheaf.row_len()], &sheaf.row_offsets);
+                chunks::each(chunks::count(sheaf.agents()), parts, |chunk, y| {
+                    let start = chunks::run(chunk, &sheaf.row_offsets).start;
+                    let own = chunks::agents(chunk, sheaf.agents());
+                    each_agent(sheaf, own, |one, place, states, rows| {
+                        if !rows.is_empty() {
+                            let y = &mut y.data[rows.start - start..rows.end - start];
+                            T::project_table(one, 0..1, 0, &stacks[place], &z[states], y);
+                        }
+                    });
+                });
+            }
             Self::LowRank(low) => low.project(sheaf, z, y),
             Self::Packed(low) => low.project(sheaf, z, y),
         }
@@ -180,13 +189,21 @@ impl<T: Real> Maps<'_, T> {
                 gemm(g, s, stack.t(), T::ONE, T::ZERO);
             }
             Self::Table { stacks, index, .. } => T::lift_table(table(sheaf, index, &[]), stacks, s, g),
-            Self::PerAgent(stacks) => each_agent(sheaf, |one, place, states, rows| {
-                if rows.is_empty() {
-                    g[states].fill(T::ZERO);
-                } else {
-                    T::lift_table(one, &stacks[place], &s[rows], &mut g[states]);
-                }
-            }),
+            Self::PerAgent(stacks) => {
+                let parts = Cut::by_agent(&mut g[..sheaf.state_len()], &sheaf.state_offsets);
+                chunks::each(chunks::count(sheaf.agents()), parts, |chunk, g| {
+                    let start = chunks::run(chunk, &sheaf.state_offsets).start;
+                    let own = chunks::agents(chunk, sheaf.agents());
+                    each_agent(sheaf, own, |one, place, states, rows| {
+                        let g = &mut g.data[states.start - start..states.end - start];
+                        if rows.is_empty() {
+                            g.fill(T::ZERO);
+                        } else {
+                            T::lift_table(one, &stacks[place], &s[rows], g);
+                        }
+                    });
+                });
+            }
             Self::LowRank(low) => low.lift(sheaf, s, g),
             Self::Packed(low) => low.lift(sheaf, s, g),
         }
@@ -204,13 +221,14 @@ fn check_columns<T: Real>(stacks: &[T], ld: usize, used: usize, start: usize) ->
     Ok(())
 }
 
-/// Calls `f(table of one, stack range, state range, row range)` for every agent of a sheaf of mixed sizes. An agent
+/// Calls `f(table of one, stack range, state range, row range)` for some agents of a sheaf of mixed sizes. An agent
 /// without edges has no rows, which the kernels do not support.
 pub(super) fn each_agent(
     sheaf: &Sheaf,
+    agents: std::ops::Range<usize>,
     mut f: impl FnMut(Table<'_>, std::ops::Range<usize>, std::ops::Range<usize>, std::ops::Range<usize>),
 ) {
-    for i in 0..sheaf.agents() {
+    for i in agents {
         let states = sheaf.state_offsets[i]..sheaf.state_offsets[i + 1];
         let rows = sheaf.row_offsets[i]..sheaf.row_offsets[i + 1];
         let used = sheaf.slot_rows(i).last().copied().unwrap_or(0);

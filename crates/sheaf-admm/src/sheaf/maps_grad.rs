@@ -143,7 +143,7 @@ impl<T: Real> MapsGrad<'_, T> {
                 T::outers_table(table(sheaf, index, order), d_stacks, scale, terms, rows, states);
             }
             (Self::PerAgent(d_stacks), Maps::PerAgent(_)) => {
-                each_agent(sheaf, |one, place, own_states, own_rows| {
+                each_agent(sheaf, 0..sheaf.agents(), |one, place, own_states, own_rows| {
                     let terms = if own_rows.is_empty() { 0 } else { terms };
                     for t in 0..terms {
                         T::outers_table(

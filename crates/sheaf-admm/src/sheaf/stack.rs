@@ -146,12 +146,43 @@ impl<T: Real> SharedStack<T> {
 
     /// Whether the rows of G are orthonormal, up to rounding.
     pub fn is_orthonormal(&self) -> bool {
-        self.off <= T::EPSILON * T::from_f64(8.0 * (self.m + self.d_v) as f64)
+        self.off <= self.rounding()
     }
 
     /// The largest |C − I|: 0 for orthonormal rows.
     pub fn orthonormality_gap(&self) -> T {
         self.off
+    }
+
+    /// The squared length of row `k` of a slot of `width` rows, as the mean over the slots. Where rows are orthogonal and
+    /// equally long in every slot, C has these numbers on its diagonal and nothing else.
+    pub(crate) fn square(&self, width: usize, k: usize) -> T {
+        let share = T::ONE / T::from_f64((self.m / width.max(1)) as f64);
+        (k..self.m).step_by(width).map(|r| self.c[r * self.m + r]).sum::<T>() * share
+    }
+
+    /// The largest entry of C beside the [`square`](Self::square)s on its diagonal, relative to the largest of them;
+    /// infinite if one is not above 0.
+    pub(crate) fn orthogonality_gap(&self, width: usize) -> T {
+        let (mut off, mut largest) = (T::ZERO, T::ZERO);
+        for (i, row) in self.c[..self.m * self.m].chunks_exact(self.m.max(1)).enumerate() {
+            let square = self.square(width, i % width);
+            if !(square > T::ZERO) {
+                return T::ONE / T::ZERO;
+            }
+            largest = if square > largest { square } else { largest };
+            for (j, &c) in row.iter().enumerate() {
+                let gap = (if i == j { c - square } else { c }).abs();
+                // NaN propagates.
+                off = if gap <= off { off } else { gap };
+            }
+        }
+        if self.m == 0 { T::ZERO } else { off / largest }
+    }
+
+    /// The rounding that is allowed where rows are meant to be orthogonal.
+    pub(crate) fn rounding(&self) -> T {
+        T::EPSILON * T::from_f64(8.0 * (self.m + self.d_v) as f64)
     }
 
     pub(super) fn maps(&self) -> &[T] {
@@ -219,6 +250,15 @@ impl<T: Real> SharedStackGrad<T> {
         let count = stack.rows(states);
         let (rows, states) = (Mat::strided(rows, count, stack.m, stride), Mat::new(states, count, stack.d_v));
         gemm_in(stack.precision, &mut self.g, rows.t(), states, scale, T::ONE);
+    }
+
+    /// Adjoint of [`SharedStack::square`] for every row of a slot: adds to d_C.
+    pub(crate) fn add_squares(&mut self, stack: &SharedStack<T>, d_squares: &[T]) {
+        let (width, m) = (d_squares.len(), stack.m);
+        let share = T::ONE / T::from_f64((m / width.max(1)) as f64);
+        for r in 0..m {
+            self.c[r * m + r] += share * d_squares[r % width];
+        }
     }
 
     /// d_C += d_sᵀ r.

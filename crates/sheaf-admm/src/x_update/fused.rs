@@ -13,7 +13,7 @@
 //!
 //! The diagonal family does it in one pass over memory; the others in three.
 
-use super::{Objective, ObjectiveGrad, Penalty};
+use super::{Objective, ObjectiveGrad, Penalty, own};
 use crate::error::check_len;
 use crate::{Real, Result};
 
@@ -39,12 +39,15 @@ impl<T: Real> Objective<'_, T> {
             f.prox_fused(agents, z, u, relax, x, w, scratch);
             return Ok(());
         }
-        let (own, spare) = scratch.split_at_mut(self.own_scratch_len(agents));
+        let (own_scratch, spare) = scratch.split_at_mut(self.own_scratch_len(agents));
         let v = &mut spare[..n];
+        if let Self::Own(maps) = self {
+            return own::prox_fused(maps, agents, rho, z, u, relax, v, x, w, own_scratch);
+        }
         for i in 0..n {
             v[i] = z[i] - u[i];
         }
-        self.prox_at(agents, rho, v, x, own)?;
+        self.prox_at(agents, rho, v, x, own_scratch)?;
         let off = T::ONE - relax;
         for i in 0..n {
             w[i] = (relax * x[i] + off * z[i]) + u[i];

@@ -7,6 +7,7 @@ use super::agents::Agents;
 use super::domain::Extent;
 use super::penalty::Penalty;
 use super::proximal::{ProxGrad, Proximal};
+use crate::chunks::{self, Cut, Parts};
 use crate::error::check_len;
 use crate::{Error, ErrorKind, Real, Result};
 
@@ -46,7 +47,10 @@ pub(super) fn prepare<T: Real>(
     rho: &Penalty<'_, T>,
     scratch: &mut [T],
 ) -> Result<()> {
-    each(maps, agents, scratch, |map, i, own| map.prepare(rho.of(i), own))
+    let parts = (MapScratch { maps, scratch }, ());
+    of_chunks(maps.len(), parts, |first, (own, ())| {
+        each(own.maps, first, agents, own.scratch, |map, i, own| map.prepare(rho.of(i), own))
+    })
 }
 
 pub(super) fn prox<T: Real>(
@@ -57,10 +61,66 @@ pub(super) fn prox<T: Real>(
     x: &mut [T],
     scratch: &mut [T],
 ) -> Result<()> {
-    each(maps, agents, scratch, |map, i, own| {
-        let at = agents.range(i);
-        map.prox(rho.of(i), &v[at.clone()], &mut x[at], own)
+    let parts = (MapScratch { maps, scratch }, Cut::by_agent(x, agents.offsets()));
+    of_chunks(maps.len(), parts, |first, (own, x)| {
+        let start = agents.range(first).start;
+        each(own.maps, first, agents, own.scratch, |map, i, own| {
+            let at = agents.range(i);
+            map.prox(rho.of(i), &v[at.clone()], &mut x.data[at.start - start..at.end - start], own)
+        })
     })
+}
+
+/// v = z − u, x = prox(v), w = relax·x + (1 − relax)·z + u, agent by agent.
+pub(super) fn prox_fused<T: Real>(
+    maps: &Maps<T>,
+    agents: Agents<'_>,
+    rho: &Penalty<'_, T>,
+    z: &[T],
+    u: &[T],
+    relax: T,
+    v: &mut [T],
+    x: &mut [T],
+    w: &mut [T],
+    scratch: &mut [T],
+) -> Result<()> {
+    let cut = |data| Cut::by_agent(data, agents.offsets());
+    let (parts, off) = ((MapScratch { maps, scratch }, cut(v), cut(x), cut(w)), T::ONE - relax);
+    of_chunks(maps.len(), parts, |first, (own, v, x, w)| {
+        let start = agents.range(first).start;
+        each(own.maps, first, agents, own.scratch, |map, i, own| {
+            let (all, at) = (agents.range(i), agents.range(i).start - start..agents.range(i).end - start);
+            let (z, u) = (&z[all.clone()], &u[all]);
+            let (v, x, w) = (&mut v.data[at.clone()], &mut x.data[at.clone()], &mut w.data[at]);
+            (0..z.len()).for_each(|k| v[k] = z[k] - u[k]);
+            map.prox(rho.of(i), v, x, own)?;
+            (0..z.len()).for_each(|k| w[k] = (relax * x[k] + off * z[k]) + u[k]);
+            Ok(())
+        })
+    })
+}
+
+/// Maps with their scratch, one after another.
+struct MapScratch<'a, T> {
+    maps: &'a Maps<T>,
+    scratch: &'a mut [T],
+}
+
+impl<T: Real> Parts for MapScratch<'_, T> {
+    fn cut(self) -> (Self, Self) {
+        let (own, rest) = self.maps.split_at(chunks::AGENTS.min(self.maps.len()));
+        let (scratch, after) = self.scratch.split_at_mut(scratch_len(own));
+        (Self { maps: own, scratch }, Self { maps: rest, scratch: after })
+    }
+}
+
+/// Calls `f(first agent, part)` for every chunk.
+fn of_chunks<P: Parts>(agents: usize, parts: P, f: impl Fn(usize, P) -> Result<()> + Sync) -> Result<()> {
+    let made: Result<[f64; 0]> = chunks::sums(chunks::count(agents), parts, |chunk, part| {
+        f(chunks::agents(chunk, agents).start, part)?;
+        Ok([])
+    });
+    made.map(|_| ())
 }
 
 pub(super) fn vjp<T: Real>(
@@ -79,7 +139,7 @@ pub(super) fn vjp<T: Real>(
     if wanted {
         check_len("gradient of proximal maps", maps.iter().map(|map| map.param_len()).sum(), d_params.len())?;
     }
-    each(maps, agents, scratch, |map, i, own| {
+    each(maps, 0, agents, scratch, |map, i, own| {
         let (at, slot) = (agents.range(i), rho.grad_index(i));
         let count = if wanted { map.param_len() } else { 0 };
         let (params, rest) = std::mem::take(&mut d_params).split_at_mut(count);
@@ -125,16 +185,17 @@ pub(super) fn extent<T: Real>(
     sum
 }
 
-/// Calls `call` with every map and its own part of the scratch; an error names the agent.
+/// Calls `call` with every map, its agent (from `first` on) and its own part of the scratch; an error names the agent.
 fn each<T: Real>(
     maps: &Maps<T>,
+    first: usize,
     agents: Agents<'_>,
     mut scratch: &mut [T],
     mut call: impl FnMut(&dyn Proximal<T>, usize, &mut [T]) -> Result<()>,
 ) -> Result<()> {
     for (i, map) in maps.iter().enumerate() {
         let (own, rest) = scratch.split_at_mut(map.scratch_len());
-        call(map.as_ref(), i, own).map_err(|e| of_agent(e, agents.name(i)))?;
+        call(map.as_ref(), first + i, own).map_err(|e| of_agent(e, agents.name(first + i)))?;
         scratch = rest;
     }
     Ok(())

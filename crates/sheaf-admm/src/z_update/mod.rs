@@ -211,10 +211,13 @@ impl<T: Real> ZUpdate<T> {
         rho: &Penalty<'_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
-        match self {
-            Self::Exact(s) if s.survives_scaling() => Ok(()),
-            _ => self.prepare(op, rho, scratch),
+        if let Self::Exact(s) = self {
+            let cut = Cut::new(self, op, 0, 0);
+            if (0..op.samples()).all(|b| s.rescale(rho, cut.scratch(b, scratch))) {
+                return Ok(());
+            }
         }
+        self.prepare(op, rho, scratch)
     }
 
     fn check_states<const S: usize, const C: usize>(

@@ -140,7 +140,8 @@ impl<T: Real> ZUpdate<T> {
 
     /// The multipliers of the edges of one sample (the prices of b), `[edge_len]`: γω(F z − b) on soft edges, and on hard
     /// ones the λ for which Fᵀλ is closest to what remains of ρu. Returns the norm of the rest that no λ explains. Where
-    /// rows of F depend on each other λ is not unique; this one has the smallest norm.
+    /// rows of F depend on each other λ is not unique; this one has the smallest norm, or is 0 off a spanning tree where a
+    /// large problem is solved along one ([`Exact`](super::Exact)).
     pub(crate) fn multipliers(
         &self,
         op: &SheafOp<'_, T>,
@@ -164,6 +165,14 @@ impl<T: Real> ZUpdate<T> {
         }
         if self.agreement().0 != Agreement::Hard && !op.has_hard_edges() {
             return norm(d.iter().copied());
+        }
+        if let Self::Exact(exact) = self {
+            // g is free: the λ of soft edges are 0 where all edges are hard.
+            g.copy_from_slice(d);
+            if exact.tree_multipliers(lambda, g) {
+                op.raw().coboundary_t(lambda, g, rows);
+                return norm(d.iter().zip(g.iter()).map(|(&d, &g)| d - g));
+            }
         }
         let goal = T::EPSILON * norm(d.iter().copied());
         let mut work = LeastSquares::carve(op, rows, g, &mut scratch);

@@ -109,10 +109,58 @@ fn the_closed_form_has_the_gradients_of_finite_differences() {
     for batch in [Batch::grid(2, false), Batch::triples(2, false)] {
         let point = batch.orthonormal_point(3);
         for mode in [Mode::Keep { iterations: 4 }, Mode::Differentiate { iterations: 4 }] {
-            let soft = |gamma| ZUpdate::Orthonormal(Orthonormal { agreement: Agreement::Soft { gamma } });
+            let soft = |gamma| ZUpdate::Orthonormal(Orthonormal::new(Agreement::Soft { gamma }));
             check("orthonormal, soft", &batch, &point, &soft, &Options::fixed(4), mode);
-            let hard = |_| ZUpdate::Orthonormal(Orthonormal { agreement: Agreement::Hard });
+            let hard = |_| ZUpdate::Orthonormal(Orthonormal::new(Agreement::Hard));
             check("orthonormal, hard", &batch, &point, &hard, &Options::fixed(4).x_only(), mode);
+        }
+    }
+}
+
+/// The maps are varied along the lengths of their rows, which stay orthogonal; all else as it is.
+#[test]
+fn the_closed_form_of_scaled_maps_has_the_gradients_of_finite_differences() {
+    for batch in [Batch::grid(2, false), Batch::triples(2, false)] {
+        let (point, dims) = (batch.scaled_point(3), batch.dims());
+        for agreement in [|gamma| Agreement::Soft { gamma }, |_| Agreement::Hard] {
+            let build = |gamma| ZUpdate::Orthonormal(Orthonormal::scaled(agreement(gamma)));
+            for mode in [Mode::Keep { iterations: 4 }, Mode::Differentiate { iterations: 4 }] {
+                check("orthonormal, scaled", &batch, &point, &build, &Options::fixed(4), mode);
+            }
+            let (loss, options, mode) =
+                (Loss::new(&batch, true), Options::fixed(4).x_only(), Mode::Keep { iterations: 4 });
+            let (grad, ..) =
+                batch.gradient(&point, &build, &options, Adjoint::Unrolled, mode, &loss.seeds()).unwrap();
+            let maps = batch.lens()[0];
+            let longer = |factors: &[f64]| {
+                let mut at = point.clone();
+                for (r, row) in at[..maps].chunks_exact_mut(dims.d_v).enumerate() {
+                    row.iter_mut().for_each(|v| *v *= factors[r % dims.d_e]);
+                }
+                at
+            };
+            let mut value = |factors: &[f64]| {
+                let at = longer(factors);
+                let [_, _, _, _, _, h, _, gamma] = batch.cut(&at);
+                let (prepared, z_update) = (batch.prepare(&at), build(gamma[0]));
+                let problem = batch.problem(&at, &prepared, &z_update);
+                let mut ws = Workspace::new(&problem, mode);
+                problem.solve(Start::At(h), &options, &mut ws, &mut ()).unwrap();
+                loss.value(&batch, &ws)
+            };
+            let mut d_factors = vec![0.0; dims.d_e];
+            for (r, (row, d)) in
+                point[..maps].chunks_exact(dims.d_v).zip(grad[..maps].chunks_exact(dims.d_v)).enumerate()
+            {
+                d_factors[r % dims.d_e] += dot(row, d);
+            }
+            if agreement(2.0) == Agreement::Hard {
+                // What neighbours must agree on does not depend on the lengths.
+                assert!(d_factors.iter().all(|d| d.abs() < 1e-12), "{}: {d_factors:?}", batch.name);
+                continue;
+            }
+            let name = format!("lengths, {}", batch.name);
+            assert_gradient(&name, &mut value, &vec![1.0; dims.d_e], &d_factors);
         }
     }
 }
@@ -127,7 +175,7 @@ fn along_orthonormal_maps_the_closed_form_has_the_gradient_of_the_solution() {
         let of = |build: &Build<'_>| {
             batch.gradient(&point, build, &options, adjoint, mode, &loss.seeds()).unwrap().0
         };
-        let closed = of(&|gamma| ZUpdate::Orthonormal(Orthonormal { agreement: Agreement::Soft { gamma } }));
+        let closed = of(&|gamma| ZUpdate::Orthonormal(Orthonormal::new(Agreement::Soft { gamma })));
         let solved = of(&|gamma| ZUpdate::Exact(Exact::new(&batch.sheaf, Agreement::Soft { gamma })));
         let maps = batch.lens()[0];
         close("all but the maps", &closed[maps..], &solved[maps..], 1e-9);

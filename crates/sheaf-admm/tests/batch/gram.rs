@@ -59,10 +59,27 @@ fn the_closed_form_is_the_exact_answer_for_orthonormal_maps() {
     for batch in [Batch::grid(2, false), Batch::triples(2, false)] {
         let (point, w) = (batch.orthonormal_point(3), target(&batch));
         for agreement in [SOFT, Agreement::Hard] {
-            let (got, ..) = solve(&batch, &point, &ZUpdate::Orthonormal(Orthonormal { agreement }), &w);
+            let (got, ..) = solve(&batch, &point, &ZUpdate::Orthonormal(Orthonormal::new(agreement)), &w);
             let (want, ..) = solve(&batch, &point, &ZUpdate::Exact(Exact::new(&batch.sheaf, agreement)), &w);
             close(&format!("{}, {agreement:?}", batch.name), &got, &want, 1e-10);
         }
+    }
+}
+
+#[test]
+fn the_closed_form_is_the_exact_answer_for_scaled_orthogonal_maps() {
+    for batch in [Batch::grid(2, false), Batch::triples(2, false)] {
+        let (point, w) = (batch.scaled_point(3), target(&batch));
+        for agreement in [SOFT, Agreement::Hard] {
+            let (got, ..) = solve(&batch, &point, &ZUpdate::Orthonormal(Orthonormal::scaled(agreement)), &w);
+            let (want, ..) = solve(&batch, &point, &ZUpdate::Exact(Exact::new(&batch.sheaf, agreement)), &w);
+            close(&format!("{}, {agreement:?}", batch.name), &got, &want, 1e-10);
+        }
+        // Rows of length 1 are a special case.
+        let (point, agreement) = (batch.orthonormal_point(3), SOFT);
+        let (got, ..) = solve(&batch, &point, &ZUpdate::Orthonormal(Orthonormal::scaled(agreement)), &w);
+        let (want, ..) = solve(&batch, &point, &ZUpdate::Orthonormal(Orthonormal::new(agreement)), &w);
+        close("rows of length 1", &got, &want, 1e-12);
     }
 }
 

@@ -32,7 +32,8 @@ fn batches_ask_for_no_memory() {
             ZUpdate::Exact(Exact::new(&batch.sheaf, SOFT)),
         ];
         if !batch.updated {
-            solvers.push(ZUpdate::Orthonormal(Orthonormal { agreement: SOFT }));
+            solvers.push(ZUpdate::Orthonormal(Orthonormal::new(SOFT)));
+            solvers.push(ZUpdate::Orthonormal(Orthonormal::scaled(SOFT)));
         }
         for z_update in &solvers {
             let problem = batch.problem(&point, &prepared, z_update);

@@ -32,7 +32,7 @@ fn gram_space_asks_for_shared_maps_and_cliques() {
     let sheaf = Sheaf::uniform(&path, 9, 8).unwrap();
     let prepared = batch.prepare(&point);
     let op = SheafOp::new(&sheaf, Maps::Shared(SharedMaps::new(&prepared.stack))).unwrap();
-    for z_update in [gram(), ZUpdate::Orthonormal(Orthonormal { agreement: SOFT })] {
+    for z_update in [gram(), ZUpdate::Orthonormal(Orthonormal::new(SOFT))] {
         refused(z_update.validate(&op), ErrorKind::Unsupported, "consensus", "ZUpdate::Cg");
     }
     let negative = ZUpdate::Gram(Gram { guard: -1.0, ..Gram::published(SOFT, 3) });
@@ -43,7 +43,7 @@ fn gram_space_asks_for_shared_maps_and_cliques() {
 
 #[test]
 fn the_closed_form_asks_for_orthonormal_maps_without_updates() {
-    let closed = ZUpdate::Orthonormal(Orthonormal { agreement: SOFT });
+    let closed = ZUpdate::Orthonormal(Orthonormal::new(SOFT));
     for (batch, orthonormal, kind) in
         [(Batch::grid(1, false), false, "rows"), (Batch::grid(1, true), true, "updates")]
     {
@@ -57,6 +57,17 @@ fn the_closed_form_asks_for_orthonormal_maps_without_updates() {
     let prepared = batch.prepare(&batch.orthonormal_point(1));
     assert!(prepared.stack.is_orthonormal());
     closed.validate(&batch.op(&prepared)).unwrap();
+    // Rows of other lengths are for the scaled form, which in turn needs them orthogonal and alike in every slot.
+    let scaled = ZUpdate::Orthonormal(Orthonormal::scaled(SOFT));
+    scaled.validate(&batch.op(&prepared)).unwrap();
+    let prepared = batch.prepare(&batch.scaled_point(1));
+    scaled.validate(&batch.op(&prepared)).unwrap();
+    refused(closed.validate(&batch.op(&prepared)), ErrorKind::Unsupported, "orthonormal", "ZUpdate::Gram");
+    let mut other = batch.scaled_point(1);
+    let row = batch.dims().d_v;
+    other[..row].iter_mut().for_each(|v| *v *= 1.5);
+    let prepared = batch.prepare(&other);
+    refused(scaled.validate(&batch.op(&prepared)), ErrorKind::Unsupported, "orthonormal", "orthogonal");
 }
 
 #[test]

@@ -95,6 +95,17 @@ impl Batch {
         point
     }
 
+    /// The same with rows of other lengths, one for each dimension of an edge.
+    pub fn scaled_point(&self, seed: u64) -> Vec<f64> {
+        let (mut point, dims) = (self.orthonormal_point(seed), self.dims());
+        let maps = self.lens()[0];
+        for (r, row) in point[..maps].chunks_exact_mut(dims.d_v).enumerate() {
+            let length = 0.5 + 0.4 * (r % dims.d_e) as f64;
+            row.iter_mut().for_each(|v| *v *= length);
+        }
+        point
+    }
+
     pub fn cut<'p>(&self, point: &'p [f64]) -> [&'p [f64]; 8] {
         let mut rest = point;
         self.lens().map(|len| {

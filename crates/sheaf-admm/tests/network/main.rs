@@ -2,6 +2,7 @@
 
 mod basics;
 mod gradient;
+mod large;
 mod oracle;
 mod random;
 

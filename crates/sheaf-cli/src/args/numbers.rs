@@ -7,6 +7,9 @@ use sheaf_tasks::sudoku::CELLS;
 /// Most threads: more than any machine has cores.
 const MAX_THREADS: usize = 1024;
 
+/// Most agents of a benchmark.
+const MAX_AGENTS: usize = 10_000_000;
+
 /// A count from 1 to `most`.
 fn up_to(text: &str, most: usize) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -31,6 +34,11 @@ pub(crate) fn iterations(text: &str) -> Result<usize, String> {
 /// Samples in a batch.
 pub(crate) fn batch(text: &str) -> Result<usize, String> {
     up_to(text, MAX_BATCH)
+}
+
+/// Agents of a benchmark.
+pub(crate) fn agents(text: &str) -> Result<usize, String> {
+    up_to(text, MAX_AGENTS)
 }
 
 /// Threads.

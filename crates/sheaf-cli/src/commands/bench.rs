@@ -6,11 +6,20 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
 
+use super::bench_problems::problems;
 use super::{Ending, Job, use_threads};
 use crate::args::{BenchArgs, BenchKind};
 use crate::progress::Bar;
 use crate::report::{self, Report, count, rounded, significant};
 use crate::tasks::{self, BenchRequest, Task, Workload};
+
+/// Checks the arguments.
+pub fn bench(args: BenchArgs) -> Result<Box<dyn Job>> {
+    match args.kind {
+        Some(BenchKind::Problems) => problems(args),
+        _ => Ok(Box::new(Bench::check(args)?)),
+    }
+}
 
 /// The measurements to make.
 #[derive(Debug)]
@@ -36,14 +45,14 @@ struct Row {
 const SCALING_ITERATIONS: usize = 20;
 
 impl Bench {
-    /// Checks the arguments.
-    pub fn check(args: BenchArgs) -> Result<Self> {
+    fn check(args: BenchArgs) -> Result<Self> {
         if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
             return Err(Error::new(ErrorKind::OutOfRange, "--seconds", "a time up to an hour", args.seconds));
         }
         let one_core = !matches!(args.kind, None | Some(BenchKind::Train | BenchKind::Eval));
         let without_effect = [
             ("--threads", one_core && args.threads.is_some(), "a kind that runs on several cores"),
+            ("--agents", args.problems.agents.is_some(), "kind problems"),
             ("--batch", args.kind == Some(BenchKind::Scaling) && args.batch.is_some(), "another kind"),
         ];
         if let Some((option, _, want)) = without_effect.iter().find(|(_, given, _)| *given) {
@@ -197,10 +206,15 @@ fn table(rows: &[Row]) -> String {
             row.peak_rss_mb.map_or("unknown".into(), |mb| format!("{mb:.0}")),
         ]
     }));
+    aligned(&lines)
+}
+
+/// Lines of cells as columns, the first to the left and the others to the right.
+pub(super) fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let mut out = String::new();
-    for line in &lines {
+    for line in lines {
         out += &format!("{:<w$}", line[0], w = widths[0]);
         for (text, w) in line[1..].iter().zip(&widths[1..]) {
             out += &format!("  {text:>w$}");

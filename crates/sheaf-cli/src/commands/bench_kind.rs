@@ -19,4 +19,6 @@ pub enum BenchKind {
     Forward,
     /// Iterations, loss and all gradients, on one core
     Reverse,
+    /// Networks of agents against general solvers, each row in a process of its own
+    Problems,
 }

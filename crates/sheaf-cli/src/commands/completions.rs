@@ -19,7 +19,7 @@ pub fn completions(shell: Shell) -> Box<dyn Job> {
         clap_complete::generate(shell, &mut Cli::command(), "sheaf", &mut script);
         let script = String::from_utf8_lossy(&script).into_owned();
         let mut report = Report::new();
-        report.above(&script).value("shell", shell.to_string()).value("script", script);
+        report.drawing(&script).value("shell", shell.to_string()).value("script", script);
         Ok(report)
     })
 }

@@ -10,7 +10,7 @@ use sheaf_learn::train::{Precision, WeightsFile, WeightsMeta, save_weights};
 
 use super::{Ending, Job, check_out, check_set};
 use crate::args::ExportArgs;
-use crate::report::{Report, count};
+use crate::report::{Report, count, rounded};
 use crate::tasks::Source;
 
 /// Weights to write.
@@ -33,7 +33,6 @@ struct Mix {
 impl Export {
     /// Checks the arguments.
     pub fn check(args: ExportArgs) -> Result<Self> {
-        check_out(&args.out)?;
         if !(0.0..=1.0).contains(&args.share) {
             return Err(Error::new(ErrorKind::OutOfRange, "--share", "a number from 0 to 1", args.share));
         }
@@ -42,6 +41,8 @@ impl Export {
         let mix =
             args.mix.map(|text| Source::parse(&text).map(|weights| Mix { weights, share })).transpose()?;
         let weights = Source::parse(&args.weights)?;
+        let inputs = [Some(&weights), mix.as_ref().map(|mix| &mix.weights)];
+        check_out(&args.out, inputs.into_iter().flatten().filter_map(Source::path))?;
         Ok(Self { weights, mix, overrides: args.set, half: args.half, out: args.out })
     }
 }
@@ -52,6 +53,9 @@ impl Job for Export {
         let layout = weights.layout();
         let mut params = weights.params(&layout)?;
         let mut about = weights.about().clone();
+        if let Some(hours) = self.weights.hours() {
+            about.record = with_hours(&about.record, hours);
+        }
         let mut report = Report::new();
         report.value("task", task.name());
         if let Some(mix) = &self.mix {
@@ -79,6 +83,13 @@ impl Job for Export {
 fn noted(record: &str, overrides: &[String]) -> String {
     let record: Value = serde_json::from_str(record).unwrap_or(Value::Null);
     json!({ "weights": "keys changed after training", "set": overrides, "of": record }).to_string()
+}
+
+/// The record with the hours that the run took.
+fn with_hours(record: &str, hours: f64) -> String {
+    let mut record: Value = serde_json::from_str(record).unwrap_or(Value::Null);
+    record["hours"] = rounded(hours, 3);
+    record.to_string()
 }
 
 impl Mix {

@@ -15,7 +15,7 @@ const PREFIXES: [&str; 4] = ["ema_params/", "params/", "param/", ""];
 /// Checks the arguments; the job reads the parameters and writes them as weights.
 pub fn import(args: ImportArgs) -> Result<Box<dyn Job>> {
     let ImportArgs { from, experiment, out, .. } = args;
-    check_out(&out)?;
+    check_out(&out, experiment.as_deref().into_iter().chain([from.as_path()]))?;
     let task = tasks::find("--task", &args.task)?;
     Ok(Box::new(move || {
         let AuthorsModel { layout, names, config } = task.authors_model(experiment.as_deref())?;

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::{CheckpointFile, TensorFile};
+use sheaf_learn::train::{CheckpointFile, Provenance, TensorFile};
 
-use super::Job;
-use crate::report::{Report, count, duration};
+use super::{Job, without_effect};
+use crate::report::{Report, count, duration, rounded};
 use crate::tasks::Source;
 use crate::terminal;
 
 /// Checks the arguments; the job reads the file. With `history` the report holds everything, without it a summary.
-pub fn inspect(text: &str, history: bool) -> Result<Box<dyn Job>> {
+pub fn inspect(text: &str, history: bool, json: bool) -> Result<Box<dyn Job>> {
+    if history && json {
+        return Err(without_effect("--history", "results for people", "--json, which has all of it"));
+    }
     let source = Source::parse(text)?;
     Ok(Box::new(move || {
         if let Source::File(path) = &source
@@ -26,13 +29,14 @@ pub fn inspect(text: &str, history: bool) -> Result<Box<dyn Job>> {
         let mut report = Report::new();
         if history {
             report.above(sections(&about.config, weights.tensors(), ""));
-            report.above(terminal::lines(&format!("# training record\n{}\n", record_text(&record))));
+            report.above(format!("# training record\n{}\n", record_text(&record)));
         }
         report.add("kind", "kind", "weights", "weights");
         report.add("task", "task", about.task.clone(), about.task.clone());
         report.value("config", config_value(weights.tensors().place(), &about.config)?);
         finish(&mut report, weights.tensors(), "");
         summary(&mut report, &record);
+        made(&mut report, &record, source.hours());
         report.value("record", record);
         more(&mut report, history);
         Ok(report)
@@ -64,14 +68,35 @@ fn checkpoint(path: &Path, history: bool) -> Result<Option<Report>> {
 fn summary(report: &mut Report, record: &Value) {
     let Some(map) = record.as_object() else { return };
     let (short, _): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
-    let told: Vec<String> = short.into_iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
-    if !told.is_empty() {
-        report.line("record", terminal::part(&told.join(", ")));
+    let parts: Vec<String> =
+        short.into_iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
+    if !parts.is_empty() {
+        report.line("record", terminal::part(&parts.join(", ")));
     }
     if let Some(last) = map.get("history").and_then(Value::as_array).and_then(|all| all.last()) {
         let text = event_text("", last);
         report.line("last entry", terminal::part(text.lines().next().unwrap_or("").trim_start_matches(": ")));
     }
+}
+
+/// Recipe, program, seed and time.
+fn made(report: &mut Report, record: &Value, hours: Option<f64>) {
+    let made = Provenance::of(record);
+    report
+        .add("made", "recipe", made.told(), terminal::part(&made.told()))
+        .value("recipe", made.recipe.clone());
+    let or_not = |text: String| if text.is_empty() { "not recorded".into() } else { text };
+    let commits = made.commits().join(", ");
+    report.add("commits", "commit", made.commits(), terminal::part(&or_not(commits)));
+    let mut seeds: Vec<u64> = made.runs.iter().map(|run| run.seed).collect();
+    seeds.dedup();
+    let text = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    report.add("seeds", "seed", seeds, or_not(text));
+    let split = made.runs.last().map_or("", |run| &run.split);
+    report.add("chosen_on", "chosen on", split, terminal::part(&or_not(split.to_string())));
+    let hours = hours.or(made.hours);
+    let text = hours.map_or(String::new(), |hours| duration(3600.0 * hours));
+    report.add("hours", "trained", hours.map(|hours| rounded(hours, 3)), or_not(text));
 }
 
 fn more(report: &mut Report, history: bool) {
@@ -93,7 +118,7 @@ fn sections(config: &str, tensors: &TensorFile, prefix: &str) -> String {
         let shape = format!("{shape:?}");
         text += &format!("{name:<width$}  {dtype:<4} {shape:<12} {:>9}\n", count(n));
     }
-    terminal::lines(&(text + "\n")).into_owned()
+    text + "\n"
 }
 
 /// Name, type, shape and size of each tensor.
@@ -146,9 +171,9 @@ fn event_text(key: &str, item: &Value) -> String {
     let Some(map) = item.as_object() else { return format!("{key}: {}\n", plain(item)) };
     let (mut short, long): (Vec<_>, Vec<_>) = map.iter().partition(|(_, v)| is_short(v));
     short.sort_by_key(|(k, _)| (*k != "step", *k != "samples"));
-    let told: Vec<String> = short.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
+    let parts: Vec<String> = short.into_iter().map(|(k, v)| format!("{k} {}", plain(v))).collect();
     let rest: Value = long.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    format!("{key}: {}\n{}", told.join(", "), indented(&record_text(&rest)))
+    format!("{key}: {}\n{}", parts.join(", "), indented(&record_text(&rest)))
 }
 
 /// Whether a value fits on one line.

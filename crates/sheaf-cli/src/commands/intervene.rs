@@ -16,11 +16,12 @@ const MAX_SCRIPT: u64 = 1 << 24;
 
 /// Checks the arguments; the job runs the script with and without its interventions.
 pub fn intervene(args: InterveneArgs) -> Result<Box<dyn Job>> {
+    let weights = args.weights.as_deref().map(Source::parse).transpose()?;
     if let Some(out) = &args.out {
-        check_out(out)?;
+        let inputs = weights.as_ref().and_then(Source::path).into_iter().chain([args.script.as_path()]);
+        check_out(out, inputs)?;
         Format::of(out)?;
     }
-    let weights = args.weights.as_deref().map(Source::parse).transpose()?;
     Ok(Box::new(move || {
         let text = read_text_at_most(&args.script, MAX_SCRIPT, "a script")?;
         let script = Script::parse(&text, &args.script.display().to_string())?;

@@ -2,20 +2,23 @@
 
 mod bench;
 mod bench_kind;
+mod bench_problems;
 mod completions;
 mod doctor;
 mod eval;
 #[cfg(feature = "explore")]
 mod explore;
 mod export;
+mod figure;
 mod import;
 mod inspect;
 mod intervene;
+mod reproduce;
 mod run;
 mod trace;
 mod train;
 
-pub use bench::Bench;
+pub use bench::bench;
 pub use bench_kind::BenchKind;
 pub use completions::{completions, man};
 pub use doctor::doctor;
@@ -23,9 +26,11 @@ pub use eval::eval;
 #[cfg(feature = "explore")]
 pub use explore::explore;
 pub use export::Export;
+pub use figure::figure;
 pub use import::import;
 pub use inspect::inspect;
 pub use intervene::intervene;
+pub use reproduce::Reproduce;
 pub use run::run;
 pub use trace::trace;
 pub use train::Train;
@@ -90,10 +95,16 @@ pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
     Ok(())
 }
 
+/// An option that would change nothing: it needs `want`.
+pub(crate) fn without_effect(option: &str, want: &str, got: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, option, want, got).hint("leave the option out")
+}
+
 /// Checks early, before hours of work, that a file can be written at this path.
 ///
-/// Files are written to a temporary name and renamed. A device must not be replaced by a file this way.
-pub(crate) fn check_out(path: &Path) -> Result<()> {
+/// Files are written to a temporary name and renamed. A device must not be replaced by a file this way, nor a file that
+/// the command reads: its content would be lost.
+pub(crate) fn check_out<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     let place = path.display().to_string();
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {
@@ -104,6 +115,12 @@ pub(crate) fn check_out(path: &Path) -> Result<()> {
     if path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file()) {
         let got = if path.is_dir() { "a folder" } else { "a device" };
         return Err(Error::new(ErrorKind::Unsupported, place, "the name of a file", got));
+    }
+    let whole = path.canonicalize();
+    let same = |input: &Path| whole.as_ref().is_ok_and(|out| input.canonicalize().is_ok_and(|i| i == *out));
+    if inputs.into_iter().any(same) {
+        return Err(Error::new(ErrorKind::Unsupported, place, "another file than the input", "the input")
+            .hint("choose another name for --out"));
     }
     Ok(())
 }

@@ -1,35 +1,32 @@
 //! `sheaf run`: a problem of one's own from a file.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use sheaf_admm::network::file::Problem;
+use sheaf_admm::network::file::{Problem, seconds};
 use sheaf_admm::network::{Settings, Solution};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::train::file::{io_error, write_whole};
+use sheaf_learn::train::file::{read_at_most, write_whole};
 
-use super::{Job, check_out};
+use super::{Job, check_out, without_effect};
 use crate::args::RunArgs;
-use crate::problem::{Folder, Format, Read, read};
+use crate::problem::{Folder, Format, MAX_BYTES, Read, read};
 use crate::report::{Report, count, duration};
 
 /// Checks the arguments; the job reads the file and solves.
-pub fn run(args: RunArgs) -> Result<Box<dyn Job>> {
+pub fn run(args: RunArgs, json: bool) -> Result<Box<dyn Job>> {
     let format = Format::of(&args.problem)?;
     if let Some(out) = &args.out {
-        check_out(out)?;
+        check_out(out, [args.problem.as_path()])?;
     }
-    let limit = args.time_limit.map(|s| {
-        Duration::try_from_secs_f64(s)
-            .map_err(|e| Error::new(ErrorKind::Malformed, "--time-limit", "seconds, at least 0", e))
-    });
-    let limit = limit.transpose()?;
+    let limit = args.time_limit.map(|s| seconds("--time-limit", s)).transpose()?;
     let base = Settings { tol: args.tol.unwrap_or(Settings::default().tol), ..Settings::default() };
     base.validate()?;
+    if args.report && json {
+        return Err(without_effect("--report", "results for people", "--json, which has all of it"));
+    }
     Ok(Box::new(move || {
-        let bytes = fs::read(&args.problem).map_err(|e| io_error(&args.problem, "a readable file", &e))?;
+        let bytes = read_at_most(&args.problem, MAX_BYTES, "a readable file")?;
         let place = args.problem.display().to_string();
         let Read { problem, network } = read(&bytes, format, &place, &mut Folder::of(&args.problem))?;
         let file = problem.settings(Settings::default())?;

@@ -15,8 +15,8 @@ use crate::tasks::{Source, TraceArrays, TraceRequest};
 /// Checks the arguments; the job solves and writes.
 pub fn trace(args: TraceArgs) -> Result<Box<dyn Job>> {
     let TraceArgs { data, index, iterations, out, .. } = args;
-    check_out(&out)?;
     let weights = Source::parse(&args.weights)?;
+    check_out(&out, weights.path().into_iter().chain([data.as_path()]))?;
     let request = TraceRequest { data, index, iterations };
     Ok(Box::new(move || {
         let (weights, task) = weights.open_with_task()?;

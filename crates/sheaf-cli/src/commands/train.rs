@@ -1,25 +1,27 @@
 //! `sheaf train`: trains from an experiment file to weights, with a progress bar. Ctrl-C saves and exits.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::RESUME_MAY_CHANGE;
+use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage};
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    CheckpointFile, Init, Outcome, Progress, Run, RunDir, TrainEvent, TrainObserver, train,
+    Init, Origin, Outcome, Plan, Prepared, Progress, Run, RunDir, TrainEvent, TrainObserver, WeightsFile,
+    check_resume, stages, train, train_stages,
 };
 
 use super::{Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
-use crate::errors::Exit;
+use crate::interrupt::stop_flag;
 use crate::progress::{Bar, Waiting, say};
 use crate::report::{Report, count, duration, rounded, significant};
-use crate::tasks::{self, Prepared, Source, Task};
+use crate::tasks::{self, Source, Task};
+
+/// The commit that the program was built from; empty if it is not known.
+const COMMIT: &str = env!("SHEAF_COMMIT");
 
 /// A run to start or to continue.
 #[derive(Debug)]
@@ -56,38 +58,77 @@ impl Job for Train {
         let task = task_of(&place, &text)?;
         use_threads(self.threads)?;
         // Everything that can be wrong is checked before samples are generated, which may take minutes.
-        let (_, layout) = task.change(&place, &text, &self.overrides)?;
-        RunDir::check(&self.out, self.resume)?;
-        let start = match &self.init {
-            Some(source) => Some((source.name(), source.open()?)),
-            None => None,
+        let recipe = task.recipe(&place, &text, &self.overrides)?;
+        self.check_place(task, &recipe)?;
+        let start = self.start(task, &recipe)?;
+        let init = start.as_ref().map(|(name, weights)| Init { name, weights });
+        let (dir, task_name, resume, may_change) = (&*self.out, task.name(), self.resume, RESUME_MAY_CHANGE);
+        let mut prepare = |stage: &Stage| {
+            let _waiting = Waiting::new("preparing the samples");
+            task.prepare(&place, &stage.config, &[])
         };
-        if let Some((_, weights)) = &start {
-            weights.need_task(task.name(), "a run can start only from weights of its own task")?;
-            weights.params(&layout)?;
-        }
-        if let Some(path) = &self.checkpoint {
-            CheckpointFile::read(path)?;
-        }
-        let waiting = Waiting::new("preparing the samples");
-        let Prepared { mut model, config, options, seed } = task.prepare(&place, &text, &self.overrides)?;
-        drop(waiting);
-        let run = Run {
-            dir: &self.out,
-            task: task.name(),
-            config: &config,
-            seed,
-            options: &options,
-            resume: self.resume,
-            checkpoint: self.checkpoint.as_deref(),
-            may_change: RESUME_MAY_CHANGE,
-            init: start.as_ref().map(|(name, weights)| Init { name, weights }),
+        let (mut watcher, stop) = (Watcher::new(), stop_flag());
+        let outcome = if recipe.staged {
+            let plan =
+                Plan { dir, task: task_name, recipe: &recipe, commit: COMMIT, resume, may_change, init };
+            train_stages(&plan, &mut prepare, &mut watcher, stop)?
+        } else {
+            let Prepared { mut model, config, options, seed } = prepare(&recipe.stages[0])?;
+            let run = Run {
+                dir,
+                task: task_name,
+                config: &config,
+                seed,
+                options: &options,
+                resume,
+                checkpoint: self.checkpoint.as_deref(),
+                may_change,
+                init,
+                origin: Origin { commit: COMMIT, stage: None },
+            };
+            watcher.expect(options.steps);
+            train(&mut *model, &run, &mut watcher, stop)?
         };
-        let stop = stop_on_interrupt()?;
-        let mut watcher = Watcher::new(options.steps);
-        let outcome = train(&mut *model, &run, &mut watcher, &stop)?;
         watcher.bar.clear();
         Ok(self.ending(task, &watcher, outcome))
+    }
+}
+
+impl Train {
+    /// Checks where the run is to be, and what it continues from.
+    fn check_place(&self, task: &dyn Task, recipe: &Recipe) -> Result<()> {
+        if recipe.staged {
+            if let Some(path) = &self.checkpoint {
+                let (want, got) = ("a run without stages", path.display().to_string());
+                return Err(Error::new(ErrorKind::Unsupported, "--checkpoint", want, got).hint(
+                    "remove the later checkpoints of the stage, and the stages after it; then --resume",
+                ));
+            }
+            return stages::check_dir(&self.out, self.resume);
+        }
+        if !self.resume {
+            return RunDir::check_new_run(&self.out);
+        }
+        let stored = |place: &str, text: &str| Ok(task.change(place, text, &[])?.0);
+        let config = &recipe.stages[0].config;
+        check_resume(&self.out, self.checkpoint.as_deref(), config, RESUME_MAY_CHANGE, &stored)
+    }
+
+    /// The weights that a new run starts from: those of --init, else those of the experiment.
+    fn start(&self, task: &dyn Task, recipe: &Recipe) -> Result<Option<(String, WeightsFile)>> {
+        let config: toml::Table = recipe.stages[0].config.parse().unwrap_or_default();
+        let named =
+            config.get("train").and_then(|train| train.get("init")?.as_str()).filter(|s| !s.is_empty());
+        let source = match (&self.init, named) {
+            _ if self.resume => return Ok(None),
+            (Some(source), _) => source.clone(),
+            (None, Some(name)) => Source::parse(name)?,
+            (None, None) => return Ok(None),
+        };
+        let weights = source.open()?;
+        weights.need_task(task.name(), "a run can start only from weights of its own task")?;
+        weights.params(&recipe.layout)?;
+        Ok(Some((source.name(), weights)))
     }
 }
 
@@ -151,21 +192,6 @@ fn task_of(place: &str, text: &str) -> Result<&'static dyn Task> {
     tasks::find(&format!("{place}, key `task`"), name.as_str().unwrap_or(&name.to_string()))
 }
 
-/// A flag that Ctrl-C sets. A second Ctrl-C exits at once.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&stop);
-    let told = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            say("\nleft at once: nothing was saved since the last checkpoint, from which --resume continues");
-            std::process::exit(Exit::Interrupted.code().into());
-        }
-        say("\nsaving after this step; press Ctrl-C again to leave without");
-    });
-    told.map_err(|e| Error::new(ErrorKind::Unsupported, "Ctrl-C", "a handler that can be set", e))?;
-    Ok(stop)
-}
-
 /// Time between lines of progress where there is no terminal for a bar.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
 
@@ -181,11 +207,17 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(steps: u64) -> Self {
+    fn new() -> Self {
         let template = "{bar:32} {human_pos}/{human_len}  {msg}";
-        let bar = Bar::styled("training", steps, template);
+        let bar = Bar::styled("training", 0, template);
         let (last_log, loss, samples_per_s, last_eval) = (Instant::now(), None, None, None);
-        Self { bar, last_log, step: 0, steps, loss, samples_per_s, last_eval }
+        Self { bar, last_log, step: 0, steps: 0, loss, samples_per_s, last_eval }
+    }
+
+    /// A run, or a stage, of so many steps begins.
+    fn expect(&mut self, steps: u64) {
+        self.steps = steps;
+        self.bar.set_length(steps);
     }
 }
 
@@ -205,6 +237,10 @@ impl TrainObserver for Watcher {
 
     fn event(&mut self, event: &TrainEvent<'_>) {
         match event {
+            TrainEvent::Stage { name, number, count, steps } => {
+                self.expect(*steps);
+                self.bar.say(&format!("stage {number} of {count}: {name}"));
+            }
             TrainEvent::Started { step } => {
                 self.step = *step;
                 if *step > 0 {
@@ -222,7 +258,7 @@ impl TrainObserver for Watcher {
             TrainEvent::RolledBack { from, to, batch, sample, count } => {
                 let sample = sample.map_or(String::new(), |s| format!(", sample {s}"));
                 self.bar.say(&format!(
-                    "step {from}: numbers lost (batch {batch}{sample}); \
+                    "step {from}: loss or gradient not finite (batch {batch}{sample}); \
                      back to step {to}, rollback {count}"
                 ));
             }
@@ -235,10 +271,10 @@ impl TrainObserver for Watcher {
 /// Names and values on one line; fractions are shown in percent.
 fn metrics_text(metrics: &Value) -> String {
     let Some(map) = metrics.as_object() else { return String::new() };
-    let told = map.iter().map(|(name, value)| match value.as_f64() {
+    let shown = map.iter().map(|(name, value)| match value.as_f64() {
         Some(v) if (0.0..=1.0).contains(&v) => format!("{name} {:.2} %", 100.0 * v),
         Some(v) => format!("{name} {}", significant(v)),
         None => format!("{name} {value}"),
     });
-    told.collect::<Vec<_>>().join(", ")
+    shown.collect::<Vec<_>>().join(", ")
 }

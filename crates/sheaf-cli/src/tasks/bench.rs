@@ -5,7 +5,7 @@ use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::model::{Batch, Horizon, HotPaths, Iterations};
 use sheaf_learn::task::{Experiment, Training, Update, Weights};
 
-use super::learned::told_if_slow;
+use super::learned::note_if_slow;
 use super::{BENCH_SEED, BenchRequest, Learned, Workload};
 use crate::args::BenchKind;
 
@@ -22,13 +22,13 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
         experiment.check()?;
     }
     let precision = experiment.train.precision.into();
-    told_if_slow(precision);
+    note_if_slow(precision);
     let size = request.size.unwrap_or(K::SIZES[0]);
     let Iterations { train, train_max, eval, .. } = experiment.iterations;
     let k = request.iterations.unwrap_or(match kind {
         BenchKind::Train | BenchKind::Reverse => (train + train.max(train_max)) / 2,
         BenchKind::Laplacian => LAPLACIANS,
-        BenchKind::Eval | BenchKind::Solve | BenchKind::Scaling | BenchKind::Forward => eval,
+        _ => eval,
     });
     if kind == BenchKind::Train {
         return updates(experiment, k, request.batch.unwrap_or(BATCH), size);

@@ -6,17 +6,15 @@ use std::sync::Once;
 
 use clap::{Args, Command};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
-use sheaf_learn::config::strict;
+use sheaf_learn::config::{Recipe, recipe, strict};
 use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
-use sheaf_learn::train::WeightsFile;
+use sheaf_learn::train::{Prepared, WeightsFile};
 
 use super::verbs::{Arguments, EvalOptions, TaskOptions, Verb};
-use super::{
-    AuthorsModel, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload, bench,
-};
+use super::{AuthorsModel, BenchRequest, EvalRequest, Task, TraceArrays, TraceRequest, Workload, bench};
 use crate::args::BenchKind;
 use crate::progress::say;
 use crate::report::Report;
@@ -82,10 +80,10 @@ impl<K> Agents<K> {
 }
 
 /// Says once that bf16 is slow on this CPU.
-pub(super) fn told_if_slow(precision: Precision) {
-    static TOLD: Once = Once::new();
+pub(super) fn note_if_slow(precision: Precision) {
+    static NOTED: Once = Once::new();
     if !precision.is_fast() {
-        TOLD.call_once(|| {
+        NOTED.call_once(|| {
             say("note: no AVX-512 BF16 here; bf16 products give the same bits in plain loops, slower than f32");
         });
     }
@@ -123,11 +121,18 @@ impl<K: Learned> Task for Agents<K> {
         options.of::<K::Options>()?.check()
     }
 
+    fn recipe(&self, place: &str, text: &str, overrides: &[String]) -> Result<Recipe> {
+        recipe::<Experiment<K>>(place, text, overrides, |experiment| {
+            experiment.check()?;
+            Ok(K::model(&experiment.model)?.layout().clone())
+        })
+    }
+
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
         let experiment = experiment::<K>(place, text, overrides)?;
         let config = strict::to_toml(&experiment)?;
         let (options, seed) = (experiment.train.options()?, experiment.train.seed);
-        told_if_slow(experiment.train.precision.into());
+        note_if_slow(experiment.train.precision.into());
         Ok(Prepared { model: Box::new(Training::new(experiment)?), config, options, seed })
     }
 
@@ -141,7 +146,7 @@ impl<K: Learned> Task for Agents<K> {
         if let Some(precision) = request.precision {
             model = model.in_precision(precision.into())?;
         }
-        told_if_slow(model.precision());
+        note_if_slow(model.precision());
         report.value("precision", model.precision().name());
         K::evaluate_file(&Weights { experiment, model, params }, request, report)
     }

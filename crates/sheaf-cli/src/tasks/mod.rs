@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
-use sheaf_learn::config::{PrecisionKind, StrictConfig, strict};
+use sheaf_learn::config::{PrecisionKind, Recipe, StrictConfig, strict};
 use sheaf_learn::model::Iterations;
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::model::settle::Settling;
 use sheaf_learn::params::ParamLayout;
-use sheaf_learn::train::{TrainOptions, Trainable, WeightsFile};
+use sheaf_learn::train::{Prepared, WeightsFile};
 
 use crate::args::BenchKind;
 use crate::report::Report;
@@ -68,6 +68,9 @@ pub trait Task: Sync {
     /// Checks the values of these options.
     fn check_options(&self, options: &TaskOptions) -> Result<()>;
 
+    /// The experiment file `text` with overridden keys, as stages; `place` names it in errors.
+    fn recipe(&self, place: &str, text: &str, overrides: &[String]) -> Result<Recipe>;
+
     /// A run of the experiment `text`; `place` names it in errors.
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared>;
 
@@ -99,18 +102,6 @@ impl std::fmt::Debug for dyn Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// A run that is ready to start.
-pub struct Prepared {
-    /// Model and data.
-    pub model: Box<dyn Trainable>,
-    /// The experiment with every default written out.
-    pub config: String,
-    /// How to train.
-    pub options: TrainOptions,
-    /// The seed of the run.
-    pub seed: u64,
 }
 
 /// What to evaluate, and how.

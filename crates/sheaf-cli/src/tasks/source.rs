@@ -1,9 +1,10 @@
 //! Where weights come from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::WeightsFile;
+use sheaf_learn::train::stages::hours;
 
 use super::{ALL, Task, find};
 use crate::progress::say;
@@ -13,7 +14,7 @@ use crate::progress::say;
 pub enum Source {
     /// Built into the program.
     Builtin(&'static dyn Task, &'static [u8]),
-    /// A file.
+    /// A file, or the directory of a run, whose final weights are meant.
     File(PathBuf),
 }
 
@@ -38,10 +39,27 @@ impl Source {
         }
     }
 
+    /// Hours of training, if this is the directory of a run.
+    pub fn hours(&self) -> Option<f64> {
+        match self {
+            Self::File(path) if path.is_dir() => hours(path),
+            _ => None,
+        }
+    }
+
+    /// The file they are in, if any.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Builtin(..) => None,
+            Self::File(path) => Some(path),
+        }
+    }
+
     /// Reads the weights.
     pub fn open(&self) -> Result<WeightsFile> {
         let weights = match self {
             Self::Builtin(_, bytes) => WeightsFile::parse(&self.name(), *bytes),
+            Self::File(path) if path.is_dir() => WeightsFile::read(&path.join("final.safetensors")),
             Self::File(path) => WeightsFile::read(path),
         }?;
         if let Some(note) = weights.tensors().note() {

@@ -25,7 +25,7 @@ use crate::terminal;
 /// Options of every `sheaf solve`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Run exactly so many iterations (in each round) instead of stopping when the agents have settled
+    /// Run exactly K iterations (in each round) instead of stopping when the agents have settled
     #[arg(long, value_name = "K", value_parser = iterations)]
     pub iterations: Option<usize>,
     /// Show the answer forming, iteration by iteration
@@ -53,14 +53,19 @@ pub struct Plan {
 
 impl WatchArgs {
     /// Checks the options; `check_name` rejects picture formats that the task cannot write, and `json` animations.
-    pub fn check<K: Learned>(self, json: bool, check_name: fn(&Path) -> Result<()>) -> Result<Plan> {
+    pub fn check<K: Learned>(
+        self,
+        json: bool,
+        input: Option<&Path>,
+        check_name: fn(&Path) -> Result<()>,
+    ) -> Result<Plan> {
         if self.animate && json {
             return Err(Error::new(ErrorKind::Unsupported, "--animate", "results for people", "--json")
                 .hint("--out FILE.gif writes an animation, with --json too"));
         }
         if let Some(out) = &self.out {
             check_name(out)?;
-            check_out(out)?;
+            check_out(out, input)?;
         }
         let weights = self.weights.unwrap_or_else(|| format!("builtin:{}", K::NAME));
         let weights = Source::parse(&weights)?;
@@ -226,6 +231,16 @@ pub fn play(
 /// Columns of a curve: one that a narrow terminal would wrap shows nothing.
 fn curve_columns() -> usize {
     size().map_or(48, |(width, _)| width.saturating_sub(24).clamp(8, 48))
+}
+
+/// Adds a drawing of so many columns. A terminal that would wrap it gets a note instead; files take any width.
+pub fn draw(report: &mut Report, columns: usize, drawing: impl FnOnce() -> Result<String>) -> Result<()> {
+    if std::io::stdout().is_terminal() && size().is_some_and(|(width, _)| columns > width) {
+        report.line("drawing", "too wide for this terminal; --out FILE.png writes a picture");
+        return Ok(());
+    }
+    report.drawing(drawing()?).above("\n");
+    Ok(())
 }
 
 /// Columns and rows of the terminal, if there is one.

@@ -173,10 +173,10 @@ fn a_loss_that_is_no_number_stops_with_step_sample_and_checkpoint_or_rolls_back(
     let here = dir.path();
     file(here, "tiny.toml", TINY);
     let wild = "--set train.learning_rate=1e30 --set train.warmup=3 --set train.clip=0 --set train.weight_decay=1e10";
-    let told = fails(here, &format!("train tiny.toml --out run {wild}"));
-    assert!(told.starts_with("exit 1\n"), "{told}");
+    let output = fails(here, &format!("train tiny.toml --out run {wild}"));
+    assert!(output.starts_with("exit 1\n"), "{output}");
     for part in ["step ", "batch ", "finite", "hint: the last good checkpoint is", "--on-nan rollback"] {
-        assert!(told.contains(part), "`{part}` in {told}");
+        assert!(output.contains(part), "`{part}` in {output}");
     }
     let resumed = sheaf(here, "train --resume --out run --on-nan rollback").output().unwrap();
     let error = String::from_utf8_lossy(&resumed.stderr);

@@ -75,8 +75,11 @@ fn a_start_without_room_for_its_first_checkpoint_can_be_repeated() {
     assert!(error.contains("step-00000000") && error.contains("hint: "), "{error}");
     assert!(!error.contains("panicked"), "{error}");
     assert!(here.join("run/config.toml").exists(), "it got as far as the checkpoint");
-    let told = fails(here, "train --resume --out run");
-    assert!(told.contains("before its first checkpoint") && told.contains("without --resume"), "{told}");
+    let output = fails(here, "train --resume --out run");
+    assert!(
+        output.contains("before its first checkpoint") && output.contains("without --resume"),
+        "{output}"
+    );
     let again = json(here, "train tiny.toml --out run");
     assert_eq!(again["step"].as_u64(), Some(20));
 }

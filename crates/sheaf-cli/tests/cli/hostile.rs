@@ -22,8 +22,11 @@ fn a_puzzle_that_lost_a_character_is_never_scored() {
         "data sudoku --from p.csv --out q.csv",
         "solve sudoku p.csv --index 1",
     ] {
-        let told = fails(here, command);
-        assert!(told.starts_with("exit 1") && told.contains("line 2") && told.contains("80 cells"), "{told}");
+        let output = fails(here, command);
+        assert!(
+            output.starts_with("exit 1") && output.contains("line 2") && output.contains("80 cells"),
+            "{output}"
+        );
     }
 }
 
@@ -36,9 +39,9 @@ fn mazes_without_a_way_are_listed_and_not_scored() {
     let labels = open.map(|t| if t == 2 { 5 } else { t });
     let (inputs, labels) = (array([open, walled, open]), array([labels, walled, open]));
     write(&dir.path().join("m.npz"), &[("inputs", &inputs), ("labels", &labels)]).unwrap();
-    let told = fails(dir.path(), "eval --weights builtin:maze --data m.npz");
-    assert!(told.contains("maze 1 (walls between start and goal)"), "{told}");
-    assert!(told.contains("none in 2 of 3 mazes: 1, 2") && told.contains("hint: "), "{told}");
+    let output = fails(dir.path(), "eval --weights builtin:maze --data m.npz");
+    assert!(output.contains("maze 1 (walls between start and goal)"), "{output}");
+    assert!(output.contains("none in 2 of 3 mazes: 1, 2") && output.contains("hint: "), "{output}");
 }
 
 /// A PNG file that declares this size and holds nothing.
@@ -86,9 +89,9 @@ fn sizes_without_meaning_are_refused_before_anything_is_allocated() {
         ("export --weights builtin:maze --set data.count=1000000000000000000 --out o", "at most 743588"),
         ("export --weights builtin:mnist-cnn --set model.hidden=1000000000 --out o", "at most 16384"),
     ] {
-        let told = fails(here, command);
-        assert!(told.contains(word), "`{word}` for {command}: {told}");
-        codes.push(told[..6].to_string());
+        let output = fails(here, command);
+        assert!(output.contains(word), "`{word}` for {command}: {output}");
+        codes.push(output[..6].to_string());
     }
     assert!(codes.iter().all(|code| code == "exit 1" || code == "exit 2"), "{codes:?}");
 }
@@ -104,11 +107,19 @@ fn an_experiment_that_cannot_work_is_refused_where_it_enters() {
         ("builtin:maze", "train.best_metric=accuracy"),
         ("builtin:mnist-cnn", "train.best_metric=solved"),
         ("builtin:maze", "data.size=-1"),
+        ("builtin:maze", "iterations.eval=1000000000"),
+        ("builtin:mnist", "iterations.train=1000000000000000000"),
+        ("builtin:sudoku", "iterations.tolerance=1e-300"),
+        ("builtin:maze", "model.alpha=nan"),
+        ("builtin:maze", "model.gamma=1e39"),
+        ("builtin:mnist", "model.cg_tolerance=1e-50"),
+        ("builtin:sudoku", "model.rho_init=1e300"),
     ] {
-        let told = fails(dir.path(), &format!("export --weights {weights} --set {key} --out o.safetensors"));
-        assert!(told.starts_with("exit 1") && !dir.path().join("o.safetensors").exists(), "{told}");
+        let output =
+            fails(dir.path(), &format!("export --weights {weights} --set {key} --out o.safetensors"));
+        assert!(output.starts_with("exit 1") && !dir.path().join("o.safetensors").exists(), "{output}");
         for internal in ["usize", "u64", "struct ", "Workspace", "invalid value"] {
-            assert!(!told.contains(internal), "`{internal}` in {told}");
+            assert!(!output.contains(internal), "`{internal}` in {output}");
         }
     }
 }
@@ -135,6 +146,13 @@ fn strings_from_files_cannot_command_a_terminal() {
     file(here, "t.safetensors", encode_weights(&layout, &[1.0, 2.0], &about, Precision::F32).unwrap());
     file(here, "m.txt", format!("#####\n#S{EVIL}G#\n#####\n"));
     file(here, "p.csv", format!("puzzle,solution\n{}{EVIL},x\n", &PUZZLE[..70]));
+    let names = "[[agents]]\nname = \"EVIL\"\nq = [1]\nlower = 0\n[[agents]]\nq = [1]\nlower = 0\n[[edges]]\n\
+                 name = \"EVIL\"\na = 0\nF_a = [[1]]\nb = 1\nF_b = [[1]]\n";
+    let names = names.replace("EVIL", "\\u001b[2J\\u202e");
+    file(here, "n.toml", names.replace("q = [1]", "q = [1, \"x\"]"));
+    file(here, "p.toml", names);
+    file(here, "k.toml", "[[agents]]\n\"\\u001b[2J\" = 1\n");
+    file(here, "f.toml", "[[agents]]\nQ = { file = \"\\u001b[2J.npy\" }\n");
     file(here, "e.toml", format!("task = \"maze\"\n[train]\n\"st{}\" = 1\n", "\\u001b[2J"));
     let path = format!("missing{EVIL}.txt");
     for arguments in [
@@ -149,6 +167,11 @@ fn strings_from_files_cannot_command_a_terminal() {
         &["data", "sudoku", "--from", "p.csv", "--out", "q.csv"],
         &["train", "e.toml", "--out", "run"],
         &["solve", EVIL],
+        &["run", "p.toml", "--report"],
+        &["run", "p.toml", "--json"],
+        &["run", "n.toml"],
+        &["run", "k.toml"],
+        &["run", "f.toml"],
         &["train", "--out", EVIL, "--nonsense", EVIL],
     ] {
         let output = sheaf(here, "").args(arguments).output().unwrap();
@@ -199,6 +222,11 @@ fn options_without_effect_are_refused() {
         "train tiny.toml --out run --checkpoint c.safetensors",
         "bench scaling --batch 3",
         "bench solve --threads 2",
+        "inspect builtin:maze --history --json",
+        "solve sudoku --index 2",
+        "solve mnist --digit 3 --data x",
+        "data sudoku --count 3 --skip-bad --out o",
+        "run two.toml --report --json",
     ] {
         assert!(fails(dir.path(), command).starts_with("exit 2"), "{command}");
     }
@@ -208,12 +236,12 @@ fn options_without_effect_are_refused() {
 
 #[test]
 fn the_doctor_finds_this_installation_sound() {
-    let told = json(Path::new("."), "doctor");
+    let output = json(Path::new("."), "doctor");
     assert_eq!(
-        (told["self_test"].as_bool(), told["weights"].as_array().map(Vec::len)),
+        (output["self_test"].as_bool(), output["weights"].as_array().map(Vec::len)),
         (Some(true), Some(4))
     );
-    assert!(told["threads"].as_u64().unwrap() > 0 && told["version"].as_str().is_some());
+    assert!(output["threads"].as_u64().unwrap() > 0 && output["version"].as_str().is_some());
 }
 
 #[test]

@@ -42,11 +42,11 @@ fn an_interrupted_run_is_saved_and_resumes_to_the_same_bits() {
     assert!(killed.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let output = child.wait_with_output().unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["interrupted"].as_bool(), Some(true));
-    let step = told["step"].as_u64().unwrap();
+    let output: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output["interrupted"].as_bool(), Some(true));
+    let step = output["step"].as_u64().unwrap();
     assert!((1..1500).contains(&step), "stopped in the middle, at step {step}");
-    assert!(here.join(told["checkpoint"].as_str().unwrap()).exists());
+    assert!(here.join(output["checkpoint"].as_str().unwrap()).exists());
 
     let resumed = json(here, "train --resume --out halves");
     assert_eq!((resumed["step"].as_u64(), resumed["interrupted"].as_bool()), (Some(1500), Some(false)));

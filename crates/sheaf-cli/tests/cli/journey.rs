@@ -78,9 +78,9 @@ fn data_train_resume_eval_trace_inspect_import() {
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() / 1024.0 + 1e-7;
     assert!(exact.iter().zip(&halved.params(&last.layout()).unwrap()).all(near));
     let ten = "run/checkpoints/step-00000010.safetensors";
-    let told =
+    let output =
         json(here, &format!("export --weights w.safetensors --mix {ten} --share 0.25 --out m.safetensors"));
-    assert_eq!(told["share"], 0.25);
+    assert_eq!(output["share"], 0.25);
     let (mixed, other) = (read("m.safetensors"), read(ten).params(&last.layout()).unwrap());
     assert_ne!(exact, other);
     let mean = |a: f32, b: f32| (0.75 * f64::from(a) + 0.25 * f64::from(b)) as f32;
@@ -167,8 +167,8 @@ fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
         use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
         let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
         serialize_to_file(views, None, &here.join(file)).unwrap();
-        let told = json(here, &format!("import --task maze --from {file} --out w.safetensors"));
-        assert_eq!(told["parameters"].as_u64(), Some(181_859));
+        let output = json(here, &format!("import --task maze --from {file} --out w.safetensors"));
+        assert_eq!(output["parameters"].as_u64(), Some(181_859));
         let weights = sheaf_learn::train::WeightsFile::read(&here.join("w.safetensors")).unwrap();
         assert!(weights.params(model.layout()).unwrap() == params, "{file}");
         assert_eq!(json(here, "inspect w.safetensors")["record"]["imported_from"].as_str(), Some(file));
@@ -178,8 +178,8 @@ fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
 #[test]
 fn the_built_in_weights_can_be_inspected_and_measured() {
     let here = std::path::Path::new(".");
-    let told = json(here, "inspect builtin:maze");
-    assert_eq!((told["task"].as_str(), told["parameters"].as_u64()), (Some("maze"), Some(181_859)));
+    let output = json(here, "inspect builtin:maze");
+    assert_eq!((output["task"].as_str(), output["parameters"].as_u64()), (Some("maze"), Some(181_859)));
     for kind in
         ["train --batch 8", "eval --batch 4", "solve", "laplacian --batch 2", "forward", "reverse --batch 3"]
     {

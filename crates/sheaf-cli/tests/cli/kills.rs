@@ -28,10 +28,13 @@ fn finished(mut child: Child) {
     assert!(status.success(), "{status}: {error}");
 }
 
-/// The newest checkpoint of a run, if it has one to resume from.
+/// The newest checkpoint of a run, or of its last stage that has one, if there is one to resume from.
 fn newest(run: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(run.join("checkpoints")).ok()?.flatten().map(|e| e.path());
-    entries.filter(|path| path.extension().is_some_and(|e| e == "safetensors")).max()
+    let newest_in = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder.join("checkpoints")).ok()?.flatten().map(|e| e.path());
+        entries.filter(|path| path.extension().is_some_and(|e| e == "safetensors")).max()
+    };
+    ["stage-2", "stage-1", ""].into_iter().find_map(|stage| newest_in(run.join(stage)))
 }
 
 /// Kills per task.
@@ -70,7 +73,8 @@ fn survives_kills(folder: &Path, experiment: &str, text: &str) {
     );
     let last = |run: &str| std::fs::read(folder.join(run).join("final.safetensors")).unwrap();
     assert!(last("whole") == last("killed"), "{experiment}: the weights differ after {done} kills");
-    let left = std::fs::read_dir(&run).unwrap().chain(std::fs::read_dir(run.join("checkpoints")).unwrap());
+    let folders = ["", "checkpoints", "stage-1", "stage-1/checkpoints", "stage-2", "stage-2/checkpoints"];
+    let left = folders.into_iter().filter_map(|folder| std::fs::read_dir(run.join(folder)).ok()).flatten();
     let parts: Vec<_> =
         left.flatten().filter(|e| e.path().extension().is_some_and(|e| e == "part")).collect();
     assert!(parts.is_empty(), "temporary files are left: {parts:?}");
@@ -92,6 +96,17 @@ fn longer(text: &str, steps: u64) -> String {
 fn a_killed_training_on_mazes_ends_in_the_same_bits() {
     let dir = tempfile::tempdir().unwrap();
     survives_kills(dir.path(), "maze.toml", &longer(TINY, 600));
+}
+
+#[test]
+fn a_killed_training_in_stages_ends_in_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let half = 300 * kills().div_ceil(10);
+    let stages = format!(
+        "\n\n[[stage]]\nname = \"first\"\ntrain.steps = {half}\ntrain.average_last = 3\n\n\
+         [[stage]]\nname = \"second\"\ntrain.steps = {half}\ntrain.learning_rate = 1e-4\ntrain.seed = 8\n"
+    );
+    survives_kills(dir.path(), "stages.toml", &(longer(TINY, 600) + &stages));
 }
 
 #[test]

@@ -115,8 +115,8 @@ fn data_train_resume_eval_trace_export_inspect() {
 
     let traced =
         "trace --weights run/final.safetensors --data set --index 3 --iterations 5 --out t.safetensors";
-    let told = json(here, traced);
-    assert_eq!((told["agents"].as_u64(), told["label"].as_u64()), (Some(16), Some(3)));
+    let output = json(here, traced);
+    assert_eq!((output["agents"].as_u64(), output["label"].as_u64()), (Some(16), Some(3)));
     let trace = TensorFile::read(&here.join("t.safetensors")).unwrap();
     let shape = |name: &str| trace.info(name).unwrap().1.to_vec();
     assert_eq!([shape("x"), shape("z"), shape("u")], [[5, 16, 8], [5, 16, 8], [5, 16, 8]]);
@@ -158,21 +158,21 @@ fn a_picture_is_told_from_a_pen_a_set_and_a_file_and_the_vote_is_drawn() {
     let drawn = ok(here, "solve mnist --digit 1 --seed 4 --iterations 12");
     let lines: Vec<&str> = drawn.lines().collect();
     assert!(lines[14].chars().count() >= 28 + 2 + 27 && drawn.contains("--digit 1 --seed 4"), "{drawn}");
-    let told = json(here, "solve mnist --digit 1 --seed 4 --iterations 12");
-    assert_eq!((told["agents"].as_u64(), told["iterations"].as_u64()), (Some(81), Some(12)));
-    assert_eq!((told["label"].as_u64(), told["seed"].as_u64()), (Some(1), Some(4)));
-    let votes: f64 = told["votes"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).sum();
-    assert!((votes - 1.0).abs() < 1e-4, "{told}");
-    assert_eq!(told["votes_curve"].as_array().unwrap().len(), 12);
-    assert!(told["agents_for_class"].as_u64().unwrap() <= 81 && told["decided"].as_u64().unwrap() >= 1);
+    let output = json(here, "solve mnist --digit 1 --seed 4 --iterations 12");
+    assert_eq!((output["agents"].as_u64(), output["iterations"].as_u64()), (Some(81), Some(12)));
+    assert_eq!((output["label"].as_u64(), output["seed"].as_u64()), (Some(1), Some(4)));
+    let votes: f64 = output["votes"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).sum();
+    assert!((votes - 1.0).abs() < 1e-4, "{output}");
+    assert_eq!(output["votes_curve"].as_array().unwrap().len(), 12);
+    assert!(output["agents_for_class"].as_u64().unwrap() <= 81 && output["decided"].as_u64().unwrap() >= 1);
 
     let indexed = json(here, "solve mnist 3 --data set --iterations 5 --out vote.gif");
     assert_eq!((indexed["label"].as_u64(), indexed["out"].as_str()), (Some(3), Some("vote.gif")));
     assert!(std::fs::read(here.join("vote.gif")).unwrap().starts_with(b"GIF89a"));
     ok(here, "solve mnist 3 --data set --split train --iterations 2 --out vote.png");
     // The drawn picture, with both panels, can be read like any other picture.
-    let told = ok(here, "solve mnist vote.png --iterations 2");
-    assert!(told.contains("scaled and centred in 28 × 28"), "{told}");
+    let output = ok(here, "solve mnist vote.png --iterations 2");
+    assert!(output.contains("scaled and centred in 28 × 28"), "{output}");
     assert!(json(here, "solve mnist vote.png --iterations 2")["label"].is_null());
 }
 
@@ -190,8 +190,8 @@ fn parameters_under_the_authors_names_become_weights() {
     let tensors: Vec<_> = model.layout().entries().iter().map(tensor).collect();
     let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
     serialize_to_file(views, None, &here.join("theirs")).unwrap();
-    let told = json(here, "import --task mnist --from theirs --out w.safetensors");
-    assert_eq!(told["parameters"].as_u64(), Some(1_081_835));
+    let output = json(here, "import --task mnist --from theirs --out w.safetensors");
+    assert_eq!(output["parameters"].as_u64(), Some(1_081_835));
     let weights = WeightsFile::read(&here.join("w.safetensors")).unwrap();
     assert!(weights.params(model.layout()).unwrap() == params);
 }
@@ -269,9 +269,9 @@ fn mistakes_with_pictures_are_said_clearly() {
 fn a_mirror_that_does_not_answer_is_named_with_what_else_can_be_done() {
     let dir = tempfile::tempdir().unwrap();
     // No server listens on port 1 of this machine.
-    let told = fails(dir.path(), "data mnist --out set --mirror http://127.0.0.1:1/mnist");
-    assert!(told.starts_with("exit 1\n"), "{told}");
+    let output = fails(dir.path(), "data mnist --out set --mirror http://127.0.0.1:1/mnist");
+    assert!(output.starts_with("exit 1\n"), "{output}");
     for part in ["http://127.0.0.1:1/mnist/train-images-idx3-ubyte.gz", "hint: ", "--from DIR"] {
-        assert!(told.contains(part), "`{part}` in {told}");
+        assert!(output.contains(part), "`{part}` in {output}");
     }
 }

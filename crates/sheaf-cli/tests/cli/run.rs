@@ -67,3 +67,88 @@ fn an_infeasible_problem_is_a_result_and_a_mistake_has_line_and_column() {
     file(folder.path(), "other.txt", PROBLEM);
     assert!(fails(folder.path(), "run other.txt").contains(".toml or .json"));
 }
+
+/// The message of a problem that must be refused.
+fn refused(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "a.mtx", "%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6\n");
+    file(folder.path(), "cut.mtx", "%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 2\n2 2 3\n");
+    let name = if text.starts_with('{') || text.starts_with("[null") { "p.json" } else { "p.toml" };
+    file(folder.path(), name, text);
+    fails(folder.path(), &format!("run {name}"))
+}
+
+#[test]
+fn a_problem_that_is_written_in_no_known_form_is_never_solved_as_another() {
+    for (text, expected) in [
+        // By the order of keys, these would be an identity, a selection, a file, an agent and a whole problem.
+        ("[[agents]]\nQ = [3]\n", "a list"),
+        ("[[agents]]\nQ = [[0, 1], 2]\n", "a list"),
+        ("[[agents]]\nq = [\"a.mtx\"]\n", "a number"),
+        ("{\"agents\": [[null, 1]]}", "a table"),
+        ("[null, [{\"dim\": 1}]]", "a table"),
+        ("[[agents]]\nQ = { identity = 2, of = 3 }\n", "`select` and `of`"),
+        ("[[agents]]\ndim = -1\n", "a whole number, 0 or more"),
+        ("[[agents]]\nQ = 3\n", "a list of rows, or a table for a matrix"),
+        ("[[agents]]\nq = { file = \"a.mtx\" }\n", "one row or one column"),
+        ("[[agents]]\nQ = { file = \"cut.mtx\" }\n", "3 entries"),
+        ("[[agents]]\nQ = { file = \"cut.mtx\", array = \"a\" }\n", "only with a .npz file"),
+        ("[settings]\ntime_limit = inf\n[[agents]]\ndim = 1\nl2 = 1\n", "seconds"),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with("exit 1") && error.contains(expected), "{text}: {error}");
+        for internal in ["usize", "f64", "untagged", "File", "variant", "Duration", "struct"] {
+            assert!(!error.contains(internal), "`{internal}` in {error}");
+        }
+    }
+}
+
+#[test]
+fn many_short_forms_cannot_ask_for_all_memory() {
+    let agents = vec!["{\"dim\": 1048576}"; 20].join(",");
+    assert!(refused(&format!("{{\"agents\": [{agents}]}}")).contains("at most 16777216 numbers together"));
+    let identity = "{\"identity\": 1048576}";
+    let edge = format!("{{\"a\": 0, \"F_a\": {identity}, \"b\": 1, \"F_b\": {identity}}}");
+    let edges = vec![edge; 17].join(",");
+    let ends = "{\"dim\": 1048576}, {\"dim\": 1048576}";
+    let error = refused(&format!("{{\"agents\": [{ends}], \"edges\": [{edges}]}}"));
+    assert!(error.contains("rows of the edges so far"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn endless_problems_and_matrices_are_refused_by_size() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["p.toml", "m.npy", "m.mtx"] {
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join(name)).unwrap();
+    }
+    assert!(fails(folder.path(), "run p.toml").contains("at most 67108864 bytes"));
+    for name in ["m.npy", "m.mtx"] {
+        file(folder.path(), "q.toml", format!("[[agents]]\nQ = {{ file = \"{name}\" }}\n"));
+        assert!(fails(folder.path(), "run q.toml").contains("bytes, got more"));
+    }
+}
+
+#[test]
+fn a_command_never_writes_over_its_own_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    file(here, "p.json", "{\"agents\": [{\"dim\": 1, \"l2\": 1}]}");
+    ok(here, "data maze --count 2 --size 9 --out m.npz");
+    ok(here, "data sudoku --count 2 --out s.csv");
+    ok(here, "export --weights builtin:maze --out w.safetensors");
+    ok(here, "solve maze --seed 1 --size 9 --iterations 2 --out m.png");
+    for (command, input) in [
+        ("run p.json --out ./p.json", "p.json"),
+        ("trace --weights builtin:maze --data m.npz --out m.npz", "m.npz"),
+        ("data maze --count 2 --size 9 --exclude m.npz --out m.npz", "m.npz"),
+        ("data sudoku --from s.csv --out s.csv", "s.csv"),
+        ("export --weights w.safetensors --half --out w.safetensors", "w.safetensors"),
+        ("solve maze m.png --out m.png", "m.png"),
+    ] {
+        let before = std::fs::read(here.join(input)).unwrap();
+        let error = fails(here, command);
+        assert!(error.starts_with("exit 2") && error.contains("another file than the input"), "{error}");
+        assert_eq!(std::fs::read(here.join(input)).unwrap(), before, "{command}");
+    }
+}

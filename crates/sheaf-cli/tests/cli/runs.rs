@@ -30,8 +30,8 @@ fn long_run(folder: &Path) -> Child {
 fn a_second_process_in_a_run_is_refused_and_told_who_is_there() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = long_run(dir.path());
-    let told = fails(dir.path(), "train --resume --out run");
-    assert!(told.contains(&format!("process {} at work", first.id())), "{told}");
+    let output = fails(dir.path(), "train --resume --out run");
+    assert!(output.contains(&format!("process {} at work", first.id())), "{output}");
     assert!(fails(dir.path(), "train long.toml --out run").starts_with("exit 1"));
     first.kill().unwrap();
     first.wait().unwrap();
@@ -133,4 +133,50 @@ fn mistakes_are_told_before_samples_are_generated() {
     }
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert!(!here.join("run").exists(), "nothing was begun");
+}
+
+#[test]
+fn everything_wrong_is_found_before_samples_are_prepared() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    file(here, "tiny.toml", TINY);
+    ok(here, "train tiny.toml --out run");
+    // Drawing these samples would take minutes.
+    file(here, "slow.toml", TINY.replace("count = 64", "count = 190000").replace("size = 7", "size = 37"));
+    file(here, "file", "mine");
+    for (command, expected) in [
+        ("train slow.toml --out run --resume", "data.count"),
+        ("train slow.toml --out run", "an empty directory"),
+        ("train slow.toml --out file/run", "a directory for a run"),
+        ("train slow.toml --out new --init builtin:sudoku", "expected `maze`"),
+        ("train slow.toml --out new --init builtin:maze", "shape"),
+        ("train slow.toml --out new --init missing", "a readable file"),
+        ("train slow.toml --out new --set train.best_metric=accuracy", "one of solved"),
+        ("train slow.toml --out run --resume --checkpoint tiny.toml", "safetensors"),
+    ] {
+        let begin = Instant::now();
+        let error = fails(here, command);
+        assert!(error.starts_with("exit 1") && error.contains(expected), "{command}: {error}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{command}");
+    }
+    assert!(!here.join("new").exists(), "a run that cannot start leaves nothing");
+}
+
+#[test]
+fn a_signal_to_end_exits_with_130_in_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    for signal in ["INT", "TERM"] {
+        let child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
+            .args(["data", "sudoku", "--kind", "minimal", "--count", "3000000", "--out", "p.csv"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(1000));
+        Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{signal}");
+        assert!(!dir.path().join("p.csv").exists());
+    }
 }

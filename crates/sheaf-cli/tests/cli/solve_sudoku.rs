@@ -25,19 +25,19 @@ fn a_puzzle_is_read_as_typed_from_files_and_from_standard_input() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
     file(here, "board.txt", FRAMED);
-    let told = json(here, &format!("solve sudoku {EASY} --iterations 6"));
-    assert_eq!(told["puzzle"].as_str().unwrap(), EASY.replace('.', "0"));
-    assert_eq!((told["unique"].as_bool(), told["blanks"].as_u64()), (Some(true), Some(51)));
-    let (k, rounds) = (told["iterations"].as_u64().unwrap(), told["rounds"].as_u64().unwrap());
-    assert_eq!((told["violated"].as_array().unwrap().len() as u64, k), (k, 6 * rounds));
-    assert_eq!(told["board"].as_str().unwrap().len(), 81);
-    let solved = told["board"] == told["solution"];
-    assert_eq!(told["solved"].as_bool(), Some(solved));
+    let result = json(here, &format!("solve sudoku {EASY} --iterations 6"));
+    assert_eq!(result["puzzle"].as_str().unwrap(), EASY.replace('.', "0"));
+    assert_eq!((result["unique"].as_bool(), result["blanks"].as_u64()), (Some(true), Some(51)));
+    let (k, rounds) = (result["iterations"].as_u64().unwrap(), result["rounds"].as_u64().unwrap());
+    assert_eq!((result["violated"].as_array().unwrap().len() as u64, k), (k, 6 * rounds));
+    assert_eq!(result["board"].as_str().unwrap().len(), 81);
+    let solved = result["board"] == result["solution"];
+    assert_eq!(result["solved"].as_bool(), Some(solved));
     let framed = json(here, "solve sudoku board.txt --iterations 6");
     let output = sheaf(here, "solve sudoku - --iterations 6 --json").write_stdin(FRAMED).output().unwrap();
     let piped: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for key in ["puzzle", "board", "solution", "primal"] {
-        assert_eq!((&told[key], &told[key]), (&framed[key], &piped[key]), "{key}");
+        assert_eq!((&result[key], &result[key]), (&framed[key], &piped[key]), "{key}");
     }
     ok(here, "data sudoku --count 5 --seed 2 --out set.csv");
     let third = json(here, "solve sudoku set.csv --index 2 --iterations 3");
@@ -66,10 +66,10 @@ fn agents_commit_in_rounds_until_the_board_is_complete() {
     let at_once = json(here, &format!("{hard} --rounds 1"));
     assert_eq!((at_once["rounds"].as_u64(), at_once["iterations"].as_u64()), (Some(1), Some(50)));
     assert_eq!(at_once["valid"].as_bool(), Some(false), "a board that one round does not complete");
-    let told = json(here, &format!("{hard} --rounds 12"));
-    let rounds = told["rounds"].as_u64().unwrap();
-    assert!((2..=12).contains(&rounds) && told["iterations"].as_u64() == Some(50 * rounds));
-    assert!(rounds == 12 || told["valid"].as_bool() == Some(true));
+    let result = json(here, &format!("{hard} --rounds 12"));
+    let rounds = result["rounds"].as_u64().unwrap();
+    assert!((2..=12).contains(&rounds) && result["iterations"].as_u64() == Some(50 * rounds));
+    assert!(rounds == 12 || result["valid"].as_bool() == Some(true));
     let text = ok(here, &format!("{hard} --rounds 12"));
     assert!(text.contains(&format!("{} in {rounds} rounds", 50 * rounds)), "{text}");
     let maze = fails(here, "eval --weights builtin:maze --data x.npz --rounds 2");
@@ -80,27 +80,31 @@ fn agents_commit_in_rounds_until_the_board_is_complete() {
 
 #[test]
 fn a_solve_stops_when_the_agents_have_settled() {
-    let told = json(Path::new("."), &format!("solve sudoku {EASY} --rounds 1"));
-    assert_eq!((told["settled"].as_bool(), told["solved"].as_bool()), (Some(true), Some(true)), "{told}");
-    let k = told["iterations"].as_u64().unwrap();
-    assert!(k < 50 && told["residuals"]["edge_rms"].as_array().unwrap().len() as u64 == k, "{told}");
+    let result = json(Path::new("."), &format!("solve sudoku {EASY} --rounds 1"));
+    assert_eq!(
+        (result["settled"].as_bool(), result["solved"].as_bool()),
+        (Some(true), Some(true)),
+        "{result}"
+    );
+    let k = result["iterations"].as_u64().unwrap();
+    assert!(k < 50 && result["residuals"]["edge_rms"].as_array().unwrap().len() as u64 == k, "{result}");
 }
 
 #[test]
 fn fresh_puzzles_name_a_seed_that_draws_them_again() {
     let here = Path::new(".");
-    let told = json(here, "solve sudoku --kind singles --iterations 2");
-    let seed = told["seed"].as_u64().unwrap();
+    let result = json(here, "solve sudoku --kind singles --iterations 2");
+    let seed = result["seed"].as_u64().unwrap();
     let again = json(here, &format!("solve sudoku --kind singles --iterations 2 --seed {seed}"));
-    assert_eq!((&told["puzzle"], &told["board"]), (&again["puzzle"], &again["board"]));
+    assert_eq!((&result["puzzle"], &result["board"]), (&again["puzzle"], &again["board"]));
 }
 
 #[test]
 fn a_puzzle_with_several_solutions_is_tried_with_a_note() {
     let open = format!("{}{}", "1", ".".repeat(80));
-    let told = json(Path::new("."), &format!("solve sudoku {open} --iterations 2"));
-    assert_eq!((told["unique"].as_bool(), told["solved"].as_bool()), (Some(false), Some(false)));
-    let note = told["notes"][0].as_str().unwrap();
+    let result = json(Path::new("."), &format!("solve sudoku {open} --iterations 2"));
+    assert_eq!((result["unique"].as_bool(), result["solved"].as_bool()), (Some(false), Some(false)));
+    let note = result["notes"][0].as_str().unwrap();
     assert!(note.starts_with("the puzzle is not unique: row "), "{note}");
 }
 
@@ -108,8 +112,8 @@ fn a_puzzle_with_several_solutions_is_tried_with_a_note() {
 fn pictures_are_of_the_kind_their_name_says() {
     let dir = tempfile::tempdir().unwrap();
     for (out, start) in [("a.png", &b"\x89PNG"[..]), ("b.gif", b"GIF89a"), ("c.svg", b"<svg")] {
-        let told = json(dir.path(), &format!("solve sudoku {EASY} --iterations 4 --out {out}"));
-        assert_eq!(told["out"], out);
+        let result = json(dir.path(), &format!("solve sudoku {EASY} --iterations 4 --out {out}"));
+        assert_eq!(result["out"], out);
         assert!(std::fs::read(dir.path().join(out)).unwrap().starts_with(start));
     }
     let svg = std::fs::read_to_string(dir.path().join("c.svg")).unwrap();
@@ -157,6 +161,6 @@ fn what_is_no_puzzle_is_refused() {
         "trace --weights builtin:sudoku --data three.csv --index 3 --out t.safetensors".into(),
         "bench eval --task sudoku --size 16".into(),
     ];
-    let told: String = commands.iter().map(|c| format!("$ sheaf {c}\n{}\n", fails(here, c))).collect();
-    insta::assert_snapshot!(told);
+    let result: String = commands.iter().map(|c| format!("$ sheaf {c}\n{}\n", fails(here, c))).collect();
+    insta::assert_snapshot!(result);
 }

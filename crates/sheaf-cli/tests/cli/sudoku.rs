@@ -63,6 +63,18 @@ fn data_train_resume_eval_trace_inspect() {
         assert!(eval[key].is_number(), "{key}: {eval}");
     }
     assert_eq!((eval["samples"].as_u64(), eval["iterations"].as_f64()), (Some(20), Some(5.0)));
+    // At once, whatever the experiment says of rounds, which are reported beside.
+    assert!(eval["rounds_solved"].is_null() && eval["rounds"].is_null(), "{eval}");
+    let rounds = json(here, &format!("eval {weights} --rounds 3"));
+    assert_eq!(
+        (&rounds["blank_accuracy"], &rounds["iterations"]),
+        (&eval["blank_accuracy"], &eval["iterations"])
+    );
+    assert!(
+        rounds["rounds_solved"].is_number() && rounds["rounds_iterations"].as_f64().unwrap() > 5.0,
+        "{rounds}"
+    );
+    assert_eq!(rounds["most_rounds"].as_u64(), Some(3));
     let settled = json(here, &format!("eval {weights} --until-settled --max-iterations 60"));
     assert!(settled["iterations"].as_f64().unwrap() <= 60.0, "{settled}");
 
@@ -101,9 +113,10 @@ fn puzzles_from_elsewhere_are_completed_and_bad_lines_named() {
         fails(here, "data sudoku --from foreign.csv --out clean.csv")
     );
     assert!(!here.join("clean.csv").exists());
-    let told = json(here, "data sudoku --from foreign.csv --skip-bad --out clean.csv");
-    assert_eq!((told["samples"].as_u64(), told["completed"].as_u64()), (Some(2), Some(1)));
-    let bad: Vec<u64> = told["bad"].as_array().unwrap().iter().map(|b| b["line"].as_u64().unwrap()).collect();
+    let output = json(here, "data sudoku --from foreign.csv --skip-bad --out clean.csv");
+    assert_eq!((output["samples"].as_u64(), output["completed"].as_u64()), (Some(2), Some(1)));
+    let bad: Vec<u64> =
+        output["bad"].as_array().unwrap().iter().map(|b| b["line"].as_u64().unwrap()).collect();
     assert_eq!(bad, [4, 5, 6, 7]);
     let clean = std::fs::read_to_string(here.join("clean.csv")).unwrap();
     let lines: Vec<&str> = clean.lines().collect();
@@ -136,8 +149,8 @@ fn both_published_variants_can_be_imported() {
         use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
         let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
         serialize_to_file(views, None, &here.join("theirs")).unwrap();
-        let told = json(here, &format!("import --task sudoku --from theirs {more} --out w.safetensors"));
-        assert_eq!(told["parameters"].as_u64(), Some(numbers));
+        let output = json(here, &format!("import --task sudoku --from theirs {more} --out w.safetensors"));
+        assert_eq!(output["parameters"].as_u64(), Some(numbers));
         let weights = WeightsFile::read(&here.join("w.safetensors")).unwrap();
         assert!(weights.params(model.layout()).unwrap() == params, "{maps}");
     }
@@ -155,6 +168,6 @@ fn the_model_of_any_experiment_can_be_measured() {
         assert_eq!((row["agents"].as_u64(), row["iterations"].as_u64()), (Some(27), Some(3)));
         assert!(row["samples_per_s"].as_f64().unwrap() > 0.0, "{row}");
     }
-    let told = json(here, "inspect builtin:sudoku");
-    assert_eq!(told["task"].as_str(), Some("sudoku"));
+    let output = json(here, "inspect builtin:sudoku");
+    assert_eq!(output["task"].as_str(), Some("sudoku"));
 }

@@ -1,12 +1,11 @@
 //! Matrices in files beside a problem.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::npz::{Array, Npz, Values, npy};
 use sheaf_admm::network::file::{FileName, Loader};
 use sheaf_admm::{Error, ErrorKind, Matrix, Result};
-use sheaf_learn::train::file::io_error;
+use sheaf_learn::train::file::read_at_most;
 
 use super::market;
 
@@ -36,30 +35,31 @@ impl Loader for Folder {
             ));
         }
         let path = self.0.join(path);
-        let size = fs::metadata(&path).map_err(|e| io_error(&path, "a readable file", &e))?.len();
-        if size > MAX_BYTES {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                place,
-                format_args!("at most {MAX_BYTES} bytes"),
-                size,
-            ));
+        let bytes = read_at_most(&path, MAX_BYTES, "a readable file")?;
+        matrix(bytes, name, &place)
+    }
+}
+
+/// The matrix in the bytes of a file, whose name tells the format; `place` names it in errors.
+pub fn matrix(bytes: Vec<u8>, name: &FileName, place: &str) -> Result<Matrix> {
+    let format = Path::new(&name.file).extension().and_then(|e| e.to_str());
+    if let (Some("npy" | "mtx"), Some(array)) = (format, &name.array) {
+        let want = "`array` only with a .npz file; this one holds a single array";
+        return Err(Error::new(ErrorKind::Malformed, place, want, format_args!("`{array}`")));
+    }
+    match format {
+        Some("npy") => dense(&npy(&bytes, place)?, place),
+        Some("npz") => {
+            let file = Npz::from_bytes(bytes, place)?;
+            let only = file.names().next().map(str::to_string).filter(|_| file.names().count() == 1);
+            let array = name.array.clone().or(only).ok_or_else(|| {
+                let got = file.names().collect::<Vec<_>>().join(", ");
+                Error::new(ErrorKind::Malformed, place, "one array, or its name in `array`", got)
+            })?;
+            dense(&file.array(&array)?, place)
         }
-        let bytes = fs::read(&path).map_err(|e| io_error(&path, "a readable file", &e))?;
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("npy") => dense(&npy(&bytes, &place)?, &place),
-            Some("npz") => {
-                let file = Npz::from_bytes(bytes, place.clone())?;
-                let only = file.names().next().map(str::to_string).filter(|_| file.names().count() == 1);
-                let array = name.array.clone().or(only).ok_or_else(|| {
-                    let got = file.names().collect::<Vec<_>>().join(", ");
-                    Error::new(ErrorKind::Malformed, place.clone(), "one array, or its name in `array`", got)
-                })?;
-                dense(&file.array(&array)?, &place)
-            }
-            Some("mtx") => market::read(&bytes, &place),
-            _ => Err(Error::new(ErrorKind::Unsupported, place, "a .npy, .npz or .mtx file", "another name")),
-        }
+        Some("mtx") => market::read(&bytes, place),
+        _ => Err(Error::new(ErrorKind::Unsupported, place, "a .npy, .npz or .mtx file", "another name")),
     }
 }
 
@@ -76,10 +76,19 @@ fn dense(array: &Array, place: &str) -> Result<Matrix> {
         Values::F64(v) => v.clone(),
         Values::F32(v) => v.iter().map(|&v| f64::from(v)).collect(),
         Values::I32(v) => v.iter().map(|&v| f64::from(v)).collect(),
-        Values::I64(v) => v.iter().map(|&v| v as f64).collect(),
+        Values::I64(v) => v.iter().map(|&v| exact(v, place)).collect::<Result<_>>()?,
+        Values::U8(v) => v.iter().map(|&v| f64::from(v)).collect(),
         other => {
             return Err(Error::new(ErrorKind::Unsupported, place, "float or integer numbers", other.dtype()));
         }
     };
     Ok(Matrix::dense(rows, cols, values))
+}
+
+/// A 64-bit integer that is also a 64-bit float.
+fn exact(value: i64, place: &str) -> Result<f64> {
+    if value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+        return Ok(value as f64);
+    }
+    Err(Error::new(ErrorKind::OutOfRange, place, "integers of at most 2⁵³, which a float can hold", value))
 }

@@ -31,10 +31,11 @@ pub fn read(bytes: &[u8], place: &str) -> Result<Matrix> {
     let sizes = numbers(sizes).ok_or_else(|| wrong(place, at, "sizes", sizes))?;
     match (layout, &sizes[..]) {
         ("coordinate", &[rows, cols, count]) => {
-            let (rows, cols, count) = (size(place, at, rows)?, size(place, at, cols)?, count as usize);
+            let (rows, cols) = (size(place, at, rows)?, size(place, at, cols)?);
             // The count is only a promise: memory grows with the lines that are there.
-            let mut entries = Vec::new();
+            let (mut entries, mut stored) = (Vec::new(), 0usize);
             for (at, line) in lines {
+                stored += 1;
                 let parts = numbers(line).ok_or_else(|| wrong(place, at, "row, column and value", line))?;
                 let (row, col, value) = match (field, &parts[..]) {
                     ("pattern", &[row, col]) => (row, col, 1.0),
@@ -46,13 +47,25 @@ pub fn read(bytes: &[u8], place: &str) -> Result<Matrix> {
                     return Err(wrong(place, at, &format!("a place inside {rows} × {cols}, from 1"), line));
                 }
                 let (row, col) = (row as usize - 1, col as usize - 1);
+                // Of a symmetric matrix the other half is implied; with both halves the entries would count twice.
+                let half = match mirror {
+                    None => true,
+                    Some(sign) => col < row || (col == row && sign > 0.0),
+                };
+                if !half {
+                    return Err(wrong(
+                        place,
+                        at,
+                        &format!("an entry of the lower half, as {shape} says"),
+                        line,
+                    ));
+                }
                 entries.push((row, col, value));
                 if let (Some(sign), true) = (mirror, row != col) {
                     entries.push((col, row, sign * value));
                 }
             }
-            let stored = entries.iter().filter(|(row, col, _)| mirror.is_none() || row >= col).count();
-            if stored != count && mirror.is_none() {
+            if stored as f64 != count {
                 return Err(wrong(place, at, &format!("{count} entries"), &stored.to_string()));
             }
             Ok(Matrix::sparse(rows, cols, entries))
@@ -79,7 +92,7 @@ pub fn read(bytes: &[u8], place: &str) -> Result<Matrix> {
 }
 
 fn numbers(line: &str) -> Option<Vec<f64>> {
-    line.split_whitespace().map(|word| word.parse().ok()).collect()
+    line.split_whitespace().map(|word| word.parse().ok().filter(|v: &f64| v.is_finite())).collect()
 }
 
 fn size(place: &str, line: usize, n: f64) -> Result<usize> {
@@ -116,6 +129,11 @@ mod tests {
             ("%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1 1\n", "m:3"),
             ("%%MatrixMarket matrix coordinate real general\n2 2 5\n1 1 1\n", "m:2"),
             ("%%MatrixMarket matrix array real general\n99999999 99999999\n1\n", "m:2"),
+            ("%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 1\n2 1 1\n", "m:2"),
+            ("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 1\n", "m:3"),
+            ("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "m:3"),
+            ("%%MatrixMarket matrix coordinate real general\n2 2 1.5\n1 1 1\n", "m:2"),
+            ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 nan\n", "m:3"),
             ("%%MatrixMarket matrix array complex general\n1 1\n1 1\n", "m:1"),
         ] {
             let error = read(text.as_bytes(), "m").unwrap_err();

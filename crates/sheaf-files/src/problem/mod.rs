@@ -7,13 +7,17 @@ mod files;
 mod locate;
 mod market;
 
-pub use files::Folder;
+pub use files::{Folder, matrix};
+
+/// The largest problem file, in bytes.
+pub const MAX_BYTES: u64 = 1 << 26;
 
 use std::path::Path;
 
 use sheaf_admm::network::Network;
 use sheaf_admm::network::file::{Loader, Problem};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::strict::in_words;
 
 /// The two formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +67,10 @@ pub fn read(bytes: &[u8], format: Format, place: &str, loader: &mut impl Loader)
     let problem: Problem = match format {
         Format::Toml => toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(String::new(), |span| locate::position(text, span.start));
-            malformed(&format!("{place}{at}"), e.message())
+            malformed(format!("{place}{at}"), e.message())
         })?,
         Format::Json => serde_json::from_str(text).map_err(|e| {
-            malformed(&format!("{place}:{}:{}", e.line(), e.column()), &without_place(&e.to_string()))
+            malformed(format!("{place}:{}:{}", e.line(), e.column()), &without_place(&e.to_string()))
         })?,
     };
     let network = problem.network(loader).map_err(|mistake| {
@@ -85,9 +89,11 @@ fn without_place(message: &str) -> String {
     message.rsplit_once(" at line ").map_or(message, |(text, _)| text).to_string()
 }
 
-fn malformed(place: &str, got: &str) -> Error {
-    Error::new(ErrorKind::Malformed, place, "a problem as docs/solver.md describes it", got.trim())
-        .hint("a problem has `agents`, `edges` and perhaps `settings`")
+fn malformed(place: String, message: &str) -> Error {
+    let (expected, got) = in_words(message.trim());
+    let expected = expected.unwrap_or_else(|| "a problem as docs/solver.md describes it".into());
+    Error::new(ErrorKind::Malformed, place, expected, got)
+        .hint("docs/solver.md has the format: `agents`, `edges` and perhaps `settings`")
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@
 //! an error names the offending key.
 
 pub mod nearest;
+pub mod stages;
 pub mod strict;
 
 pub use nearest::nearest;
+pub use stages::{Recipe, Stage, recipe};
 pub use strict::StrictConfig;
 
 use crate::limits::{MAX_BATCH, MAX_ITERATIONS, at_most};
-use crate::train::{AdamW, Decay, OnNan, Schedule, TrainOptions};
+use crate::train::{AdamW, Decay, MeanOf, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
 
@@ -88,6 +90,9 @@ pub struct TrainSection {
     pub learning_rate: f64,
     /// Weight decay per unit of learning rate.
     pub weight_decay: f64,
+    /// Added to the root of AdamW's second moment. Gradients well below it move the parameters the less, the smaller they
+    /// are, instead of as far as large ones.
+    pub epsilon: f64,
     /// Updates over which the learning rate rises from 0.
     pub warmup: u64,
     /// What it does after that.
@@ -98,10 +103,18 @@ pub struct TrainSection {
     pub clip: f64,
     /// Decay of the running average of the parameters.
     pub ema: f64,
+    /// The weights are the uniform mean of this many checkpoints' parameters, the last at the end of the run, instead of
+    /// the running average; 0 takes the running average.
+    pub average_last: u64,
+    /// Updates between these checkpoints; 0 takes `checkpoint_every`.
+    pub average_every: u64,
     /// Number of final iterates that enter the loss.
     pub loss_window: usize,
     /// Precision of the products, in training and wherever the weights are used: `f32` or `bf16`.
     pub precision: PrecisionKind,
+    /// Weights that the run starts from instead of random ones: a file, or `builtin:TASK`. Later stages start from the
+    /// one before.
+    pub init: String,
     /// Seed of the initial parameters, batches and noise.
     pub seed: u64,
     /// Updates between evaluations; 0 evaluates only at the end.
@@ -129,13 +142,17 @@ impl Default for TrainSection {
             batch: 128,
             learning_rate: 3e-4,
             weight_decay: 1e-6,
+            epsilon: 1e-8,
             warmup: 200,
             decay: DecayKind::None,
             decay_floor: 0.0,
             clip: 1.0,
             ema: 0.999,
+            average_last: 0,
+            average_every: 0,
             loss_window: 4,
             precision: PrecisionKind::F32,
+            init: String::new(),
             seed: 42,
             eval_every: 1000,
             checkpoint_every: 1000,
@@ -164,9 +181,10 @@ impl TrainSection {
         let options = TrainOptions {
             steps: self.steps,
             schedule: Schedule { peak: self.learning_rate, warmup: self.warmup, decay },
-            adamw: AdamW { weight_decay: self.weight_decay, ..AdamW::default() },
+            adamw: AdamW { weight_decay: self.weight_decay, eps: self.epsilon, ..AdamW::default() },
             clip: (self.clip > 0.0).then_some(self.clip),
             ema: self.ema,
+            mean: self.mean(),
             eval_every: self.eval_every,
             checkpoint_every: self.checkpoint_every,
             checkpoint_minutes: self.checkpoint_minutes,
@@ -183,8 +201,18 @@ impl TrainSection {
         Ok(options)
     }
 
+    fn mean(&self) -> Option<MeanOf> {
+        let every = if self.average_every == 0 { self.checkpoint_every } else { self.average_every };
+        (self.average_last > 0).then_some(MeanOf { members: self.average_last, every })
+    }
+
     fn check(&self) -> Result<()> {
         positive("steps", self.steps)?;
+        if self.average_last == 0 && self.average_every > 0 {
+            let want = "0 where no mean is taken (train.average_last = 0)";
+            return Err(Error::new(ErrorKind::Malformed, "train.average_every", want, self.average_every)
+                .hint("set train.average_last to the number of checkpoints"));
+        }
         positive("batch", self.batch as u64)?;
         at_most("train.batch", "samples", MAX_BATCH, self.batch)?;
         positive("loss_window", self.loss_window as u64)?;
@@ -193,6 +221,7 @@ impl TrainSection {
         positive("keep_checkpoints", self.keep_checkpoints as u64)?;
         holds("learning_rate", self.learning_rate > 0.0, "a number above 0", self.learning_rate)?;
         holds("weight_decay", self.weight_decay >= 0.0, "a number ≥ 0", self.weight_decay)?;
+        holds("epsilon", self.epsilon > 0.0, "a number above 0", self.epsilon)?;
         holds("clip", self.clip >= 0.0, "a number above 0, or 0 for no limit", self.clip)?;
         holds("ema", (0.0..1.0).contains(&self.ema), "0 ≤ ema < 1", self.ema)?;
         holds("checkpoint_minutes", self.checkpoint_minutes >= 0.0, "a number ≥ 0", self.checkpoint_minutes)?;

@@ -21,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::nearest::nearest;
+use super::stages;
 
 /// A type that can be read strictly. Its structs carry `#[serde(default)]`, so a file lists only the keys it changes.
 pub trait StrictConfig: Serialize + DeserializeOwned + Default {
@@ -53,8 +54,18 @@ pub fn read_or_default<T: StrictConfig>(path: Option<&Path>) -> Result<T> {
     path.map_or_else(|| Ok(T::default()), |path| read(path, &[]))
 }
 
-/// Parses `text` and applies the overrides; `place` names the text in errors.
+/// Parses `text` and applies the overrides; `place` names the text in errors. Of a file with stages, the last.
 pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> Result<T> {
+    parse_stage(place, text, Some(usize::MAX), overrides)
+}
+
+/// The same for stage `stage` of a file (the last, if there are fewer); without one, the keys that all stages share.
+pub fn parse_stage<T: StrictConfig>(
+    place: &str,
+    text: &str,
+    stage: Option<usize>,
+    overrides: &[String],
+) -> Result<T> {
     let schema = Table::try_from(T::all_keys_example())
         .map_err(|e| Error::new(ErrorKind::Malformed, "schema", "a type that fits in TOML", e))?;
     let mut origins = BTreeMap::new();
@@ -68,6 +79,7 @@ pub fn parse<T: StrictConfig>(place: &str, text: &str, overrides: &[String]) -> 
         .parse()
         .map_err(|e: toml::de::Error| Error::new(ErrorKind::Malformed, place, "valid TOML", e.message()))?;
     rename(&mut table, T::aliases(), &mut origins);
+    stages::merge(place, &mut table, stage, T::aliases(), &mut origins)?;
     for text in overrides {
         apply(&mut table, &schema, text, &mut origins)?;
     }
@@ -97,7 +109,7 @@ fn culprit<T: StrictConfig>(table: &Table, defaults: &Table) -> Option<String> {
 }
 
 /// Renames keys from older names to current ones.
-fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
+pub(super) fn rename(table: &mut Table, aliases: &[(&str, &str)], origins: &mut BTreeMap<String, String>) {
     for (old, new) in aliases {
         let (Some((section, from)), Some((_, to))) = (old.rsplit_once('.'), new.rsplit_once('.')) else {
             continue;
@@ -305,11 +317,13 @@ impl Check<'_> {
         let path = text.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`')).unwrap_or("");
         let path = culprit.as_deref().filter(|key| key.starts_with(path)).unwrap_or(path);
         let (got, expected) = error.message().split_once(", expected ").unwrap_or((error.message(), ""));
+        let (want, found) = in_words(error.message());
+        let want = want.unwrap_or_else(|| "a value that fits".into());
         let place = match path {
             "" => self.place.to_string(),
             path => format!("{}: key `{path}`", self.origin(path)),
         };
-        let out = Error::new(ErrorKind::Malformed, place, wanted(expected), found(got));
+        let out = Error::new(ErrorKind::Malformed, place, want, found);
         // "unknown variant `stpo`, expected `stop` or `rollback`": names are between backquotes.
         let typed = got.split('`').nth(1).unwrap_or_default();
         match nearest(typed, expected.split('`').skip(1).step_by(2)) {
@@ -319,13 +333,20 @@ impl Check<'_> {
     }
 }
 
-/// What was expected, in words of the file instead of names of types.
+/// What a message of serde expected, if it says so, and what was found: in words of the file instead of names of types.
+pub fn in_words(message: &str) -> (Option<String>, String) {
+    match message.split_once(", expected ") {
+        Some((got, expected)) => (Some(wanted(expected)), found(got)),
+        None => (None, found(message)),
+    }
+}
+
 fn wanted(expected: &str) -> String {
     match expected {
-        "" => "a value that fits".into(),
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".into(),
         "isize" | "i64" | "i32" => "a whole number".into(),
         "f64" | "f32" => "a number".into(),
+        "a boolean" => "true or false".into(),
         name if name.starts_with("struct ") || name.starts_with("a map") => "a table".into(),
         name if name.starts_with("a sequence") || name.starts_with("tuple ") => "a list".into(),
         names => names.into(),
@@ -333,9 +354,14 @@ fn wanted(expected: &str) -> String {
 }
 
 /// What was found, without the parser's names for it.
-fn found(got: &str) -> &str {
+fn found(got: &str) -> String {
     let mistakes = ["invalid value: ", "invalid type: ", "unknown variant "];
-    mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got)
+    let got = mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got);
+    match got {
+        "sequence" => "a list".into(),
+        "map" => "a table".into(),
+        other => other.replace("unknown field", "the unknown key").replace("field `", "key `"),
+    }
 }
 
 /// All dotted keys of the schema.

@@ -169,7 +169,7 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         }
         let len = model.decoder.prepared_grad_len();
         model.decoder.prepare_vjp(params, &total.grad.decoder[..len], grad);
-        model.maps.prepare_vjp(&mut self.prepared.maps, &total.grad.shared, grad)?;
+        model.maps.prepare_vjp(params, &mut self.prepared.maps, &total.grad.shared, grad)?;
         if model.spec.scope == Scope::Batch {
             let Encoded { views, tables } = &mut self.encoded;
             tables.vjp(model, params, sheaf, views.rows(), &mut total.tables, grad)?;

@@ -51,7 +51,7 @@ pub fn z_update<T: Real>(
         ConsensusKind::Gram => {
             ZUpdate::Gram(Gram { stop, guard, ..Gram::published(agreement, section.cg_steps) })
         }
-        ConsensusKind::ClosedForm => ZUpdate::Orthonormal(Orthonormal { agreement }),
+        ConsensusKind::ClosedForm => ZUpdate::Orthonormal(Orthonormal { agreement, scaled: section.scales }),
         ConsensusKind::Descent => ZUpdate::Descent(Descent { agreement, eta, momentum, stop }),
         ConsensusKind::Edge => {
             let method = EdgeMethod::Descent { eta, momentum: T::ZERO };

@@ -6,7 +6,7 @@ use sheaf_admm::{Error, ErrorKind, Real, Result};
 
 use super::section::CoordinationKind;
 use crate::config::word;
-use crate::limits::{MAX_ITERATIONS, at_most};
+use crate::limits::{MAX_ITERATIONS, at_most, is_positive_f32};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
@@ -71,6 +71,11 @@ pub struct Iterations {
     pub tolerance: f64,
     /// Rounds of solving at evaluation, for tasks that commit to answers and start over; 1 for one solve.
     pub rounds: usize,
+    /// Share of the training steps that are early ones: few iterations, drawn from `train` to `early_max`, and gradients
+    /// through all of them, whatever `train_max` and `gradient` say of the others. Loss early and late at once.
+    pub early_share: f64,
+    /// Most iterations of an early step; 0 means `train`.
+    pub early_max: usize,
     /// Iterations of the first training step, when `ramp_steps` is not 0.
     pub ramp_from: usize,
     /// Training steps over which the iterations rise from `ramp_from` to `train`.
@@ -87,6 +92,8 @@ impl Default for Iterations {
             adjoint: "unrolled".into(),
             tolerance: 0.0,
             rounds: 1,
+            early_share: 0.0,
+            early_max: 0,
             ramp_from: 4,
             ramp_steps: 0,
         }
@@ -105,6 +112,7 @@ impl Iterations {
                 return wrong(key, "at least 1", &value)
                     .map_err(|e| e.hint("model.coordination = \"none\" is the model without iterations"));
             }
+            at_most(&format!("iterations.{key}"), "of them", MAX_ITERATIONS, value)?;
         }
         for (key, value) in [("rounds", self.rounds), ("ramp_from", self.ramp_from)] {
             if value == 0 {
@@ -116,11 +124,21 @@ impl Iterations {
         if self.train_max != 0 && self.train_max < self.train {
             return wrong("train_max", "0, or not less than iterations.train", &self.train_max);
         }
+        at_most("iterations.early_max", "of them", MAX_ITERATIONS, self.early_max)?;
+        if self.early_max != 0 && self.early_max < self.train {
+            return wrong("early_max", "0, or not less than iterations.train", &self.early_max);
+        }
+        if !(0.0..=1.0).contains(&self.early_share) {
+            return wrong("early_share", "a number from 0 to 1", &self.early_share);
+        }
+        if self.early_share == 0.0 && self.early_max != 0 {
+            return wrong("early_max", "0 where iterations.early_share is 0", &self.early_max);
+        }
         if self.gradient != 0 && self.gradient < window {
             return wrong("gradient", "0, or not less than train.loss_window", &self.gradient);
         }
-        if !(self.tolerance.is_finite() && self.tolerance >= 0.0) {
-            return wrong("tolerance", "a finite number, 0 or above", &self.tolerance);
+        if !(self.tolerance == 0.0 || is_positive_f32(self.tolerance)) {
+            return wrong("tolerance", "a finite number above 0 that f32 can hold, or 0", &self.tolerance);
         }
         if coordination != CoordinationKind::Admm {
             self.check_without_admm()?;
@@ -153,7 +171,19 @@ impl Iterations {
     /// The horizon of a training step of a run with this seed: equal for every sample of the batch.
     pub fn horizon(&self, seed: u64, step: u64, window: usize) -> Horizon {
         let implicit = self.adjoint == "implicit";
+        if self.is_early(seed, step) {
+            let more = self.early_max.saturating_sub(self.train);
+            let iterations = self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
+            return Horizon { iterations, window, gradient: 0, implicit };
+        }
         Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit }
+    }
+
+    /// Whether a step is an early one. Without early steps nothing is drawn.
+    fn is_early(&self, seed: u64, step: u64) -> bool {
+        const PARTS: usize = 1 << 20;
+        let drawn = || Stream::new(seed, "early step", step, 0).below(PARTS) as f64 / PARTS as f64;
+        step >= self.ramp_steps && self.early_share > 0.0 && drawn() < self.early_share
     }
 
     fn at(&self, seed: u64, step: u64) -> usize {

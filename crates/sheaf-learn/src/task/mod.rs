@@ -50,7 +50,7 @@ pub struct Board<L> {
 pub struct Loaded<S> {
     /// Training samples.
     pub train: S,
-    /// Held-out samples.
+    /// Held-out samples that a run evaluates: the validation split, if the experiment has one, else the test samples.
     pub test: S,
     /// Further held-out samples for evaluation, such as larger ones.
     pub more: Option<S>,
@@ -110,6 +110,11 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
     /// The agents for the samples of a set.
     fn board(config: &Self::Config, set: &Self::Set) -> Result<BoardOf<Self>>;
 
+    /// The name of the held-out samples that a run evaluates: `validation` or `test`.
+    fn split(_data: &Self::Data) -> &'static str {
+        "test"
+    }
+
     /// Number of samples in a set.
     fn len(set: &Self::Set) -> usize;
 
@@ -160,7 +165,7 @@ pub fn authors_name(modules: &[(&str, &str)], name: &str) -> Option<String> {
         "messages/bias" => return Some("ggnn/cell/dir_bias".into()),
         "maps" => return Some("rm/R_indices".into()),
         "maps/base" => return Some("rm/R_shared".into()),
-        "maps/skew" => return None,
+        "maps/skew" | "maps/scale" => return None,
         _ => {}
     }
     if let Some(slot) = name.strip_prefix("maps/") {

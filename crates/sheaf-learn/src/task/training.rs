@@ -47,8 +47,9 @@ impl<K: Task> Training<K> {
         let board = K::board(&experiment.model, &data.train)?;
         // Every thread keeps x, z and u of the iterations that gradients go back through, and scratch of that size.
         let horizon = &experiment.iterations;
+        let late = if horizon.gradient > 0 { horizon.gradient } else { horizon.train.max(horizon.train_max) };
         let taped =
-            if horizon.gradient > 0 { horizon.gradient } else { horizon.train.max(horizon.train_max) };
+            late.max(if horizon.early_share > 0.0 { horizon.train.max(horizon.early_max) } else { 0 });
         let state = board.sheaf.agents() * K::section(&experiment.model).d_v;
         let threads = rayon::current_num_threads();
         let bytes = product(&[taped, state, 3 * size_of::<f32>(), threads], u64::MAX).unwrap_or(u64::MAX);
@@ -133,6 +134,10 @@ impl<K: Task> Trainable for Training<K> {
         K::evaluate(&self.experiment, &self.model, params, &self.data)
     }
 
+    fn split(&self) -> &str {
+        K::split(&self.experiment.data)
+    }
+
     fn present_config(&self, place: &str, config: &str) -> Result<String> {
         strict::to_toml(&strict::parse::<Experiment<K>>(place, config, &[])?)
     }
@@ -166,6 +171,11 @@ impl<M: Trainable> Update<M> {
         let place = format!("batch {batch}");
         Err(Error::new(ErrorKind::NotFinite, place, "a finite loss and gradient", got)
             .hint("lower train.learning_rate or train.clip"))
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &[f32] {
+        &self.state.params
     }
 
     /// The running average of the parameters, which evaluation uses.

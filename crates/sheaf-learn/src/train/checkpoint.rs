@@ -5,6 +5,7 @@
 //! | `params/NAME` | NAME's | the parameters |
 //! | `ema/NAME` | NAME's | their running average |
 //! | `adam_m/NAME`, `adam_v/NAME` | NAME's | the moments |
+//! | `mean/NAME` | NAME's | the uniform mean of the last parameters, once it has members |
 //!
 //! Metadata: `format`, `version`, `task`, `config` (TOML), `counters` (JSON), `history` (JSON lines), `checksum`.
 //! There is no generator state: batches and noise are functions of (seed, step).
@@ -22,7 +23,8 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 pub(crate) const FORMAT: &str = "sheaf-admm checkpoint";
 pub(crate) const VERSION: &str = "2";
-pub(crate) const PREFIXES: [&str; 4] = ["params/", "ema/", "adam_m/", "adam_v/"];
+pub(crate) const PREFIXES: [&str; 5] = ["params/", "ema/", "adam_m/", "adam_v/", MEAN];
+const MEAN: &str = "mean/";
 
 /// The state of a run other than tensors.
 ///
@@ -47,15 +49,26 @@ pub struct Counters {
     pub window_steps: u64,
     /// The best value of the selected metric (bits), if it has been measured.
     pub best: Option<u64>,
+    /// Members of the uniform mean so far.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mean_members: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counters {
-    /// The training record (JSON) of weights that are the running average. It holds no times, so that the same
-    /// training gives the same file; times are in the metrics and in checkpoints.
+    /// The training record (JSON) of the weights of a run. It holds no times, so that the same training gives the same
+    /// file; times are in the metrics and in checkpoints.
     pub(crate) fn record(&self, history: &str) -> String {
         let events: Vec<&str> = history.lines().collect();
+        let weights = match self.mean_members {
+            0 => "running average".to_string(),
+            count => format!("mean of {count} checkpoints"),
+        };
         format!(
-            "{{\"weights\":\"running average\",\"seed\":{},\"step\":{},\"samples\":{},\
+            "{{\"weights\":\"{weights}\",\"seed\":{},\"step\":{},\"samples\":{},\
              \"rollbacks\":{},\"skipped_batches\":{},\"history\":[{}]}}",
             self.seed,
             self.step,
@@ -78,6 +91,8 @@ pub struct TrainState {
     pub adam_m: Vec<f32>,
     /// Second moments, `[n]`.
     pub adam_v: Vec<f32>,
+    /// Uniform mean of the last parameters, `[n]`; empty before its first member.
+    pub mean: Vec<f32>,
     /// The counters.
     pub counters: Counters,
 }
@@ -87,7 +102,12 @@ impl TrainState {
     pub fn new(params: Vec<f32>, seed: u64) -> Self {
         let zeros = vec![0.0; params.len()];
         let counters = Counters { seed, ..Counters::default() };
-        Self { ema: params.clone(), adam_m: zeros.clone(), adam_v: zeros, params, counters }
+        Self { ema: params.clone(), adam_m: zeros.clone(), adam_v: zeros, mean: Vec::new(), params, counters }
+    }
+
+    /// What is evaluated and written as weights: the uniform mean once it has members, else the running average.
+    pub fn weights(&self) -> &[f32] {
+        if self.mean.is_empty() { &self.ema } else { &self.mean }
     }
 }
 
@@ -118,9 +138,10 @@ impl Checkpoint {
             ("counters", counters),
             ("history", self.history.clone()),
         ]);
-        let TrainState { params, ema, adam_m, adam_v, .. } = &self.state;
-        let [a, b, c, d] = PREFIXES;
-        let groups: [(&str, &[f32]); 4] = [(a, params), (b, ema), (c, adam_m), (d, adam_v)];
+        let TrainState { params, ema, adam_m, adam_v, mean, .. } = &self.state;
+        let all: [&[f32]; 5] = [params, ema, adam_m, adam_v, mean];
+        let groups: Vec<(&str, &[f32])> =
+            PREFIXES.into_iter().zip(all).filter(|(prefix, v)| *prefix != MEAN || !v.is_empty()).collect();
         write_whole(path, &encode(&place, metadata, layout, &groups, Precision::F32)?)
     }
 
@@ -184,17 +205,24 @@ impl CheckpointFile {
 
     /// The whole checkpoint, with every tensor checked against the layout.
     pub fn load(&self, layout: &ParamLayout) -> Result<Checkpoint> {
-        let groups = self.0.groups(layout, &PREFIXES, &[Dtype::F32])?;
-        let Ok([params, ema, adam_m, adam_v]) = <[Vec<f32>; 4]>::try_from(groups) else {
+        let mut groups = self.0.groups(layout, prefixes(&self.0), &[Dtype::F32])?;
+        groups.resize(PREFIXES.len(), Vec::new());
+        let Ok([params, ema, adam_m, adam_v, mean]) = <[Vec<f32>; 5]>::try_from(groups) else {
             unreachable!("one group per prefix");
         };
         Ok(Checkpoint {
-            state: TrainState { params, ema, adam_m, adam_v, counters: self.counters()? },
+            state: TrainState { params, ema, adam_m, adam_v, mean, counters: self.counters()? },
             task: self.task()?.to_string(),
             config: self.config()?.to_string(),
             history: meta(&self.0, "history")?.to_string(),
         })
     }
+}
+
+/// The prefixes of the tensors in a checkpoint: the last one only if there is a mean.
+pub(crate) fn prefixes(file: &TensorFile) -> &'static [&'static str] {
+    let has_mean = file.names().iter().any(|name| name.starts_with(MEAN));
+    if has_mean { &PREFIXES } else { &PREFIXES[..PREFIXES.len() - 1] }
 }
 
 /// The metadata under `key`, which is required.

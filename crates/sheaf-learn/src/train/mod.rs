@@ -21,10 +21,13 @@ pub mod loss;
 pub mod metrics;
 pub mod observer;
 pub mod options;
+pub mod origin;
+pub mod provenance;
 pub mod run_dir;
 mod same_config;
 pub mod schedule;
 mod session;
+pub mod stages;
 pub mod tensorboard;
 pub mod tensors;
 #[cfg(test)]
@@ -39,11 +42,14 @@ pub use clip::{clip_global_norm, global_norm};
 pub use ema::ema_update;
 pub use lock::RunLock;
 pub use observer::{Outcome, Progress, TrainEvent, TrainObserver};
-pub use options::{OnNan, TrainOptions};
+pub use options::{MeanOf, OnNan, TrainOptions};
+pub use origin::{Origin, StageOf};
+pub use provenance::{Provenance, RunRecord};
 pub use run_dir::RunDir;
 pub use schedule::{Decay, Schedule};
+pub use stages::{Plan, Prepared, train_stages};
 pub use tensors::{Precision, TensorFile};
-pub use trainer::{Init, Run, train};
+pub use trainer::{Init, Run, check_resume, train};
 pub use update::Updated;
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
@@ -72,6 +78,11 @@ pub trait Trainable {
 
     /// Metrics of `params` (the running average) on held-out data; names like `solved`.
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>>;
+
+    /// The name of the held-out samples that [`evaluate`](Self::evaluate) reads: `test` or `validation`.
+    fn split(&self) -> &str {
+        "test"
+    }
 
     /// Converts a configuration of an earlier version to the current form: new keys have their defaults, renamed keys
     /// their current names. A resumed run compares configurations in this form. `place` names the configuration in

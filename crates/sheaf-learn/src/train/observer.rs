@@ -37,6 +37,17 @@ pub enum TrainEvent<'a> {
         /// Updates already made.
         step: u64,
     },
+    /// A stage of a recipe starts, or resumes.
+    Stage {
+        /// Its name.
+        name: &'a str,
+        /// Its number, from 1.
+        number: usize,
+        /// The number of stages.
+        count: usize,
+        /// Updates of the stage.
+        steps: u64,
+    },
     /// Something a user should know, such as a damaged checkpoint that was passed over.
     Note {
         /// What happened.

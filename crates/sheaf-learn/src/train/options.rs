@@ -15,6 +15,23 @@ pub enum OnNan {
     Rollback,
 }
 
+/// Which parameters a uniform mean has as its members: those after updates steps, steps − every, steps − 2·every, ….
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeanOf {
+    /// Number of members.
+    pub members: u64,
+    /// Updates between members.
+    pub every: u64,
+}
+
+impl MeanOf {
+    /// Whether the parameters after update `step` of `steps` are a member.
+    pub fn has(&self, step: u64, steps: u64) -> bool {
+        let left = steps.saturating_sub(step);
+        step <= steps && left.is_multiple_of(self.every) && left / self.every < self.members
+    }
+}
+
 /// The checked options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainOptions {
@@ -28,6 +45,9 @@ pub struct TrainOptions {
     pub clip: Option<f64>,
     /// Decay of the running average.
     pub ema: f64,
+    /// The weights are the uniform mean of the parameters after so many updates, counted back from the last one; `None`
+    /// takes the running average.
+    pub mean: Option<MeanOf>,
     /// Updates between evaluations; 0 evaluates only at the end.
     pub eval_every: u64,
     /// Updates between checkpoints; 0 saves only by time and at the end.
@@ -61,6 +81,14 @@ impl TrainOptions {
         }
         if !(0.0..1.0).contains(&self.ema) {
             return Err(Error::new(ErrorKind::OutOfRange, "ema", "0 ≤ decay < 1", self.ema));
+        }
+        if let Some(MeanOf { members, every }) = self.mean
+            && (every == 0 || members == 0 || (members - 1).saturating_mul(every) >= self.steps)
+        {
+            let want =
+                format!("members within the {} steps of the run, one or more updates apart", self.steps);
+            let got = format!("{members} of them, {every} updates apart");
+            return Err(Error::new(ErrorKind::OutOfRange, "mean of parameters", want, got));
         }
         if !(self.checkpoint_minutes.is_finite() && self.checkpoint_minutes >= 0.0) {
             let got = self.checkpoint_minutes;

@@ -25,19 +25,26 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    fn at(path: &Path) -> Self {
+    pub(super) fn at(path: &Path) -> Self {
         Self { path: path.to_path_buf(), _lock: None }
     }
 
-    /// Checks, without writing anything, that a run can start in the directory or, with `resume`, continue there.
-    /// Generating samples may take minutes; this comes before.
-    pub fn check(path: &Path, resume: bool) -> Result<()> {
-        let dir = Self::at(path);
-        if resume {
-            dir.resumable()?;
+    /// Checks that a new run can start in the directory: generating samples may take minutes, and this comes before.
+    /// A directory that does not exist is created for a moment, one that exists is locked for a moment.
+    pub fn check_new_run(path: &Path) -> Result<()> {
+        if path.is_dir() {
+            Self::at(path).check_new()?;
             return RunLock::take(path).map(drop);
         }
-        if path.is_dir() { dir.check_new() } else { check_creatable(path) }
+        check_creatable(path)?;
+        let new: Vec<&Path> =
+            path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+        let created = fs::create_dir_all(path).map_err(|e| io_error(path, "to create the directory", &e));
+        for directory in new {
+            // Another process may have begun to use it; then it stays.
+            let _ = fs::remove_dir(directory);
+        }
+        created
     }
 
     /// Prepares a directory for a new run: an empty one, or one left by a start that failed before its first
@@ -117,6 +124,11 @@ impl RunDir {
         Ok(found)
     }
 
+    /// Whether a run in this directory has written a checkpoint.
+    pub(super) fn has_run(path: &Path) -> bool {
+        Self::at(path).has_checkpoint()
+    }
+
     fn has_checkpoint(&self) -> bool {
         self.checkpoints_dir().is_dir() && self.checkpoints().is_ok_and(|found| !found.is_empty())
     }
@@ -184,7 +196,8 @@ impl RunDir {
             .filter_map(|entry| {
                 let name = entry.file_name();
                 let digits = name.to_str()?.strip_prefix("step-")?.strip_suffix(".safetensors")?;
-                Some((digits.parse().ok()?, entry.path()))
+                let path = entry.path();
+                path.is_file().then_some((digits.parse().ok()?, path))
             })
             .collect();
         found.sort();
@@ -219,7 +232,7 @@ impl RunDir {
 }
 
 /// Checks that a directory can be created: the nearest one above that exists is a directory.
-fn check_creatable(path: &Path) -> Result<()> {
+pub(super) fn check_creatable(path: &Path) -> Result<()> {
     let above = path.ancestors().find(|p| fs::symlink_metadata(p).is_ok());
     match above {
         Some(found) if !found.is_dir() => {
@@ -321,7 +334,6 @@ mod tests {
         let run = RunDir::create(dir.path(), "").unwrap();
         fs::write(run.checkpoint(3), "").unwrap();
         assert!(RunDir::resume(dir.path()).unwrap_err().got().contains("process"));
-        assert!(RunDir::check(dir.path(), true).is_err());
         drop(run);
         let left = [dir.path().join("metrics.jsonl.7-0.part"), dir.path().join("checkpoints/step.9-1.part")];
         left.iter().for_each(|path| fs::write(path, "half").unwrap());
@@ -331,14 +343,27 @@ mod tests {
     }
 
     #[test]
-    fn a_place_for_a_run_is_checked_without_writing_to_it() {
+    fn a_place_for_a_run_is_checked_before_it_starts() {
         let dir = TestDir::new("run-dir-check");
         let file = dir.path().join("file");
         fs::write(&file, "mine").unwrap();
-        assert!(RunDir::check(&file.join("run"), false).is_err());
-        assert!(RunDir::check(dir.path(), false).is_err());
-        RunDir::check(&dir.path().join("new/run"), false).unwrap();
-        assert!(RunDir::check(&dir.path().join("new/run"), true).is_err());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(RunDir::check_new_run(&file.join("run")).is_err());
+        assert!(RunDir::check_new_run(dir.path()).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was written");
+        let new = dir.path().join("new/run");
+        RunDir::check_new_run(&new).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "what was created for the check is gone");
+        let run = RunDir::create(&new, "").unwrap();
+        assert!(RunDir::check_new_run(&new).is_err());
+        drop(run);
+    }
+
+    #[test]
+    fn a_directory_with_the_name_of_a_checkpoint_is_none() {
+        let dir = TestDir::new("run-dir-folder");
+        let run = RunDir::create(dir.path(), "").unwrap();
+        fs::write(run.checkpoint(3), "").unwrap();
+        fs::create_dir(run.checkpoint(4)).unwrap();
+        assert_eq!(run.checkpoints().unwrap(), [(3, run.checkpoint(3))]);
     }
 }

@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         let Updated { batch, stats, grad_norm: norm, rate } =
             match self.at.state.update(self.model, options, &mut self.grad) {
                 Err(error) if is_numeric(&error) => {
-                    return self.lost(self.batch(), None, &told(&error)).map(|()| false);
+                    return self.lost(self.batch(), None, &described(&error)).map(|()| false);
                 }
                 other => other?,
             };
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
         self.events.scalars(step, &[("train/loss", loss), ("train/grad_norm", norm), ("train/lr", rate)])
     }
 
-    /// Evaluates the running average; returns false if its numbers were lost and the run rolled back instead.
+    /// Evaluates the weights of this step; returns false if its numbers were lost and the run rolled back instead.
     pub(super) fn evaluate_if_due(&mut self) -> Result<bool> {
         if !self.due(self.run.options.eval_every) {
             return Ok(true);
@@ -147,10 +147,10 @@ impl<'a> Session<'a> {
         self.observer.event(&TrainEvent::Evaluating { step });
         let finite = check_finite("parameters", &self.at.state.params)
             .and_then(|()| check_finite("running average", &self.at.state.ema));
-        let metrics = match finite.and_then(|()| self.model.evaluate(&self.at.state.ema)) {
+        let metrics = match finite.and_then(|()| self.model.evaluate(self.at.state.weights())) {
             // The last update did it.
             Err(error) if is_numeric(&error) => {
-                return self.lost(self.batch() - 1, None, &told(&error)).map(|()| false);
+                return self.lost(self.batch() - 1, None, &described(&error)).map(|()| false);
             }
             other => other?,
         };
@@ -225,11 +225,11 @@ impl<'a> Session<'a> {
         Ok(path)
     }
 
-    /// Writes the running average as weights, with the record of the training up to here.
+    /// Writes the running average, or the uniform mean, as weights, with the record of the training up to here.
     fn export(&self, path: &Path) -> Result<()> {
         let record = self.at.state.counters.record(&self.at.history);
         let about = WeightsMeta { task: self.at.task.clone(), config: self.at.config.clone(), record };
-        save_weights(path, self.model.layout(), &self.at.state.ema, &about, Precision::F32)
+        save_weights(path, self.model.layout(), self.at.state.weights(), &about, Precision::F32)
     }
 
     /// Handles numbers that are lost, wherever they were lost: a loss or gradient that is not finite, a penalty that
@@ -293,6 +293,6 @@ fn is_numeric(error: &Error) -> bool {
 }
 
 /// An error without its hint, which would not fit what the run does next.
-fn told(error: &Error) -> String {
+fn described(error: &Error) -> String {
     format!("{}: expected {}, got {}", error.place(), error.expected(), error.got())
 }

@@ -19,6 +19,7 @@ use super::checkpoint::{Checkpoint, CheckpointFile, TrainState};
 use super::file::write_whole;
 use super::observer::{Outcome, TrainEvent, TrainObserver};
 use super::options::TrainOptions;
+use super::origin::Origin;
 use super::run_dir::RunDir;
 use super::same_config::check_same_config;
 use super::session::Session;
@@ -47,6 +48,8 @@ pub struct Run<'a> {
     pub may_change: &'a [&'a str],
     /// Initial weights of a new run, instead of random parameters. A resumed run has its parameters in the checkpoint.
     pub init: Option<Init<'a>>,
+    /// The program and the recipe, for the record of the weights.
+    pub origin: Origin<'a>,
 }
 
 /// Weights that a run starts from.
@@ -88,6 +91,7 @@ fn start(model: &dyn Trainable, run: &Run<'_>) -> Result<(RunDir, Checkpoint)> {
         Some(init) => (init.weights.params(model.layout())?, init.history(run.task)?),
         None => (model.initial(run.seed), String::new()),
     };
+    let history = history + &run.origin.started(model.split());
     check_len("initial parameters", model.layout().len(), params.len())?;
     check_finite("initial parameters", &params)?;
     let dir = RunDir::create(run.dir, run.config)?;
@@ -124,8 +128,8 @@ fn resume(
     }
     let place = path.display().to_string();
     // Configuration before tensors: an error about a changed key is clearer than one about a shape.
-    let stored = model.present_config(&format!("configuration in {place}"), file.config()?)?;
-    check_same_config(&place, &stored, run.config, run.may_change)?;
+    let stored = |place: &str, text: &str| model.present_config(place, text);
+    check_config(&place, &file, run.config, run.may_change, &stored)?;
     let mut at = file.load(model.layout())?;
     for (what, expected, got) in [
         ("task", at.task.clone(), run.task.to_string()),
@@ -137,6 +141,7 @@ fn resume(
                 .hint("resume with what the run was started with, or start a new run"));
         }
     }
+    at.history.extend(run.origin.resumed(at.state.counters.step, &at.history));
     // Later checkpoints are damaged, or belong to what this run now does again.
     dir.set_aside_after(at.state.counters.step)?;
     if at.config != run.config {
@@ -146,7 +151,35 @@ fn resume(
     Ok((dir, at))
 }
 
-/// The newest checkpoint that is not damaged; the observer is told of those that are.
+/// Checks, before samples are generated, that a run can be resumed with this configuration. `stored` brings an older
+/// configuration to its present form.
+pub fn check_resume(
+    dir: &Path,
+    checkpoint: Option<&Path>,
+    config: &str,
+    may_change: &[&str],
+    stored: &dyn Fn(&str, &str) -> Result<String>,
+) -> Result<()> {
+    let (_dir, found) = RunDir::resume(dir)?;
+    let (path, file) = match checkpoint {
+        Some(path) => (path.to_path_buf(), CheckpointFile::read(path)?),
+        None => newest_good(found, &mut ())?,
+    };
+    check_config(&path.display().to_string(), &file, config, may_change, stored)
+}
+
+fn check_config(
+    place: &str,
+    file: &CheckpointFile,
+    config: &str,
+    may_change: &[&str],
+    stored: &dyn Fn(&str, &str) -> Result<String>,
+) -> Result<()> {
+    let stored = stored(&format!("configuration in {place}"), file.config()?)?;
+    check_same_config(place, &stored, config, may_change)
+}
+
+/// The newest checkpoint that is not damaged; the observer gets a note of each that is.
 fn newest_good(
     mut found: Vec<(u64, PathBuf)>,
     observer: &mut dyn TrainObserver,
@@ -157,7 +190,7 @@ fn newest_good(
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == ErrorKind::Malformed => {
                 let text = format!(
-                    "the checkpoint of step {step} is damaged and set aside: expected {}, got {}",
+                    "the checkpoint of step {step} is damaged and passed over: expected {}, got {}",
                     error.expected(),
                     error.got()
                 );

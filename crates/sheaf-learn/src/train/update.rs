@@ -21,7 +21,7 @@ pub struct Updated {
 }
 
 impl TrainState {
-    /// Gradient, clipping, AdamW, running average. `grad` is a buffer for the gradient. If the loss or the gradient is
+    /// Gradient, clipping, AdamW, running average, uniform mean. `grad` is a buffer for the gradient. If the loss or the gradient is
     /// not finite, the state is unchanged.
     pub fn update(
         &mut self,
@@ -29,7 +29,7 @@ impl TrainState {
         options: &TrainOptions,
         grad: &mut [f32], // [n]
     ) -> Result<Updated> {
-        let Self { params, ema, adam_m, adam_v, counters } = self;
+        let Self { params, ema, adam_m, adam_v, mean, counters } = self;
         let batch = counters.step + counters.skipped;
         let stats = model.loss_and_grad(params, counters.seed, batch, grad)?;
         let grad_norm = match options.clip {
@@ -43,9 +43,24 @@ impl TrainState {
         options.adamw.update(rate, counters.step + 1, grad, params, adam_m, adam_v)?;
         ema_update(options.ema, params, ema)?;
         counters.step += 1;
+        if options.mean.is_some_and(|of| of.has(counters.step, options.steps)) {
+            counters.mean_members += 1;
+            add_member(mean, params, counters.mean_members);
+        }
         counters.samples += stats.samples as u64;
         counters.window_loss = (f64::from_bits(counters.window_loss) + stats.loss).to_bits();
         counters.window_steps += 1;
         Ok(Updated { batch, stats, grad_norm, rate: Some(rate) })
     }
+}
+
+/// Adds member number `count` (from 1) to a uniform mean: m ← m + (p − m) / count.
+fn add_member(mean: &mut Vec<f32>, params: &[f32], count: u64) {
+    if count == 1 {
+        mean.clear();
+        mean.extend_from_slice(params);
+        return;
+    }
+    let share = 1.0 / count as f32;
+    mean.iter_mut().zip(params).for_each(|(m, p)| *m += share * (p - *m));
 }

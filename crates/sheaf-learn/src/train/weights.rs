@@ -1,7 +1,7 @@
 //! Weights without the training state: `NAME` tensors in 32 or 16 bits, and metadata `format`, `version`, `task`,
 //! `config` (TOML: enough to build the model), `record` (JSON: how they were trained), `checksum`.
 //!
-//! A checkpoint can also be read as weights: its running average.
+//! A checkpoint can also be read as weights: its uniform mean if it has one, else its running average.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -148,7 +148,11 @@ impl WeightsFile {
     pub fn params(&self, layout: &ParamLayout) -> Result<Vec<f32>> {
         let (prefixes, nth): (&[&str], _) = match self.kind {
             Kind::Weights => (&[""], 0),
-            Kind::Checkpoint => (&checkpoint::PREFIXES, 1), // the running average
+            // The mean, which comes last, or the running average.
+            Kind::Checkpoint => match checkpoint::prefixes(&self.file) {
+                all if all.len() == checkpoint::PREFIXES.len() => (all, all.len() - 1),
+                all => (all, 1),
+            },
         };
         let params = self.file.groups(layout, prefixes, &[Dtype::F32, Dtype::F16])?.swap_remove(nth);
         for entry in layout.entries() {

@@ -22,6 +22,9 @@ pub const MAX_PIXELS: u64 = 1 << 22;
 /// Numbers of training mazes start here, those of test mazes at 0: the two never use the same stream.
 const FIRST_TRAINING_MAZE: u64 = 1 << 40;
 
+/// Numbers of validation mazes start here.
+const FIRST_VALIDATION_MAZE: u64 = 1 << 41;
+
 /// Mazes of one size with their solutions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MazeSet {
@@ -113,6 +116,27 @@ pub fn generate_distinct(
     taken: &mut HashSet<u128>,
 ) -> Result<MazeSet> {
     draw_where(shape, seed, 0, count, |key| taken.insert(key))
+}
+
+/// `count` mazes of `seed` for validation: other numbers than those of [`generate`].
+pub fn validation(shape: &MazeShape, seed: u64, count: usize) -> Result<MazeSet> {
+    draw_range(shape, seed, FIRST_VALIDATION_MAZE, count)
+}
+
+/// A training and a validation set of `seed`: no maze of either is a variant of one of the first `test` mazes, which are
+/// the test set, nor a training maze one of a validation maze.
+pub fn train_validation_split(
+    shape: &MazeShape,
+    seed: u64,
+    train: usize,
+    test: usize,
+    validation: usize,
+) -> Result<(MazeSet, MazeSet)> {
+    let mut held_out = HashSet::new();
+    generate_distinct(shape, seed, test, &mut held_out)?;
+    let validation = draw_where(shape, seed, FIRST_VALIDATION_MAZE, validation, |key| held_out.insert(key))?;
+    let train = draw_where(shape, seed, FIRST_TRAINING_MAZE, train, |key| !held_out.contains(&key))?;
+    Ok((train, validation))
 }
 
 /// A training and a test set of `seed`: no test maze is a variant of another test maze or of a training maze.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
-use sheaf_learn::limits::check_width;
+use sheaf_learn::limits::{MAX_ITERATIONS, at_most, check_width};
 use sheaf_learn::model::evaluate::{Reader, SolveOptions, Solved, solve_all};
 use sheaf_learn::model::nets::{ConcatDecoder, TokenMlp};
 use sheaf_learn::model::{
@@ -17,7 +17,7 @@ use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weigh
 use sheaf_learn::train::loss::IGNORE;
 
 use super::carve::MazeShape;
-use super::data::{MazeSet, check_count, generate, train_test_split};
+use super::data::{MazeSet, check_count, generate, train_test_split, train_validation_split, validation};
 use super::metrics::{Judge, Summary, argmax};
 use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};
@@ -60,7 +60,9 @@ pub struct MazeData {
     pub count: usize,
     /// Test mazes.
     pub test_count: usize,
-    /// Seed of both sets. Separate from the run's seed, so that runs with other seeds see the same mazes.
+    /// Validation mazes, which take the place of the test mazes in all evaluations of a run; 0 for none.
+    pub validation_count: usize,
+    /// Seed of all sets. Separate from the run's seed, so that runs with other seeds see the same mazes.
     pub seed: u64,
     /// Whether a batch holds all eight symmetries of each of its mazes.
     pub symmetries: bool,
@@ -68,7 +70,8 @@ pub struct MazeData {
 
 impl Default for MazeData {
     fn default() -> Self {
-        Self { size: 19, min_path: 18, count: 10_000, test_count: 1_000, seed: 0, symmetries: true }
+        let (size, min_path, count, test_count, validation_count) = (19, 18, 10_000, 1_000, 0);
+        Self { size, min_path, count, test_count, validation_count, seed: 0, symmetries: true }
     }
 }
 
@@ -93,15 +96,26 @@ impl Default for MazeConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MazeEval {
-    /// Test mazes evaluated; 0 for all.
+    /// Held-out mazes evaluated; 0 for all.
     pub test: usize,
-    /// Additional mazes of 37×37 evaluated; 0 for none.
+    /// Additional larger mazes evaluated; 0 for none.
     pub larger: usize,
+    /// Their rows and columns.
+    pub larger_size: usize,
+    /// Their iterations; 0 for as many as the others have.
+    pub larger_iterations: usize,
 }
 
 impl Default for MazeEval {
     fn default() -> Self {
-        Self { test: 0, larger: 100 }
+        Self { test: 0, larger: 100, larger_size: 37, larger_iterations: 0 }
+    }
+}
+
+impl MazeEval {
+    /// The shape of the larger mazes.
+    fn shape(&self) -> Result<MazeShape> {
+        MazeShape::new(self.larger_size, self.larger_size, self.larger_size.saturating_sub(1))
     }
 }
 
@@ -157,8 +171,10 @@ impl task::Task for Maze {
     fn check(experiment: &MazeExperiment) -> Result<()> {
         let data = &experiment.data;
         let shape = MazeShape::new(data.size, data.size, data.min_path)?;
-        [data.count, data.test_count].into_iter().try_for_each(|count| check_count(&shape, count))?;
-        check_count(&MazeShape::new(37, 37, 36)?, experiment.eval.larger)?;
+        let counts = [data.count, data.test_count, data.validation_count];
+        counts.into_iter().try_for_each(|count| check_count(&shape, count))?;
+        check_count(&experiment.eval.shape()?, experiment.eval.larger)?;
+        at_most("eval.larger_iterations", "of them", MAX_ITERATIONS, experiment.eval.larger_iterations)?;
         let wrong = |place: &str, expected: &str, got: usize| {
             Err(Error::new(ErrorKind::Malformed, place, expected, got))
         };
@@ -199,11 +215,15 @@ impl task::Task for Maze {
     fn load(experiment: &MazeExperiment) -> Result<Loaded<MazeSet>> {
         let data = &experiment.data;
         let shape = MazeShape::new(data.size, data.size, data.min_path)?;
-        let (train, test) = train_test_split(&shape, data.seed, data.count, data.test_count)?;
-        let larger = experiment.eval.larger;
-        let more = (larger > 0)
-            .then(|| generate(&MazeShape::new(37, 37, 36)?, data.seed ^ LARGER_SEED, larger))
-            .transpose()?;
+        let (seed, count, tests) = (data.seed, data.count, data.test_count);
+        let validates = data.validation_count > 0;
+        let (train, test) = match validates {
+            true => train_validation_split(&shape, seed, count, tests, data.validation_count)?,
+            false => train_test_split(&shape, seed, count, tests)?,
+        };
+        let (larger, shape) = (experiment.eval.larger, experiment.eval.shape()?);
+        let draw = if validates { validation } else { generate };
+        let more = (larger > 0).then(|| draw(&shape, seed ^ LARGER_SEED, larger)).transpose()?;
         Ok(Loaded { train, test, more })
     }
 
@@ -221,6 +241,10 @@ impl task::Task for Maze {
 
     fn variants(data: &MazeData) -> usize {
         if data.symmetries { Symmetry::ALL.len() } else { 1 }
+    }
+
+    fn split(data: &MazeData) -> &'static str {
+        if data.validation_count > 0 { "validation" } else { "test" }
     }
 
     fn begin_batch(train: &MazeSet, count: usize, batch: &mut MazeSet) {
@@ -249,18 +273,20 @@ impl task::Task for Maze {
         params: &[f32],
         held_out: &Loaded<MazeSet>,
     ) -> Result<Vec<(String, f64)>> {
-        let options = SolveOptions::fixed(experiment.iterations.eval);
-        let summary = |set: &MazeSet| -> Result<Summary> {
+        let (eval, iterations) = (&experiment.eval, experiment.iterations.eval);
+        let summary = |set: &MazeSet, iterations: usize| -> Result<Summary> {
+            let options = SolveOptions::fixed(iterations);
             let solved = solve(&experiment.model, model, params, set, &options, &|_| {})?;
             Ok(summarise(set, &solved))
         };
-        let score = match experiment.eval.test {
-            0 => summary(&held_out.test)?,
-            count => summary(&held_out.test.first(count))?,
+        let score = match eval.test {
+            0 => summary(&held_out.test, iterations)?,
+            count => summary(&held_out.test.first(count), iterations)?,
         };
         let mut metrics = vec![score.solved_rate(), score.cell_accuracy()];
         if let Some(larger) = &held_out.more {
-            metrics.push(summary(larger)?.solved_rate());
+            let own = if eval.larger_iterations == 0 { iterations } else { eval.larger_iterations };
+            metrics.push(summary(larger, own)?.solved_rate());
         }
         Ok(Self::metrics(experiment).into_iter().map(String::from).zip(metrics).collect())
     }
@@ -268,7 +294,11 @@ impl task::Task for Maze {
     fn metrics(experiment: &MazeExperiment) -> Vec<&'static str> {
         let mut names = vec!["solved", "cell_accuracy"];
         if experiment.eval.larger > 0 {
-            names.push("solved_37x37");
+            names.push(match experiment.eval.larger_size {
+                37 => "solved_37x37",
+                73 => "solved_73x73",
+                _ => "solved_larger",
+            });
         }
         names
     }

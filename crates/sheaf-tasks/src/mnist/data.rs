@@ -121,6 +121,18 @@ impl ImageSet {
         }
     }
 
+    /// Splits off the last `count` pictures; at least one must be left.
+    pub fn split_off(&mut self, count: usize) -> Result<Self> {
+        let len = self.len();
+        let Some(kept) = len.checked_sub(count).filter(|&kept| kept > 0) else {
+            let want = format!("fewer than the {len} training pictures");
+            return Err(Error::new(ErrorKind::OutOfRange, "data.validation_count", want, count));
+        };
+        let images = self.images.split_off(kept * self.pixels());
+        let labels = self.labels.split_off(kept);
+        Ok(Self { images, labels, ..self.first(0) })
+    }
+
     /// The first `count` pictures, or all if there are fewer. The number of classes is unchanged.
     pub fn first(&self, count: usize) -> Self {
         let count = count.min(self.len());

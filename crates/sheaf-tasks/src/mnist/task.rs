@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
-use sheaf_learn::config::TrainSection;
+use sheaf_learn::config::{TrainSection, word};
 use sheaf_learn::limits::check_width;
 use sheaf_learn::model::evaluate::Reader;
-use sheaf_learn::model::nets::{LinearDecoder, ResidualMlp};
+use sheaf_learn::model::nets::{ClassDecoder, ResidualMlp};
 use sheaf_learn::model::{
     Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
     ViewGrid,
@@ -50,11 +50,14 @@ pub struct ImageData {
     pub dir: PathBuf,
     /// Number of training pictures, taken from the start; 0 for all.
     pub count: usize,
+    /// Validation pictures, taken from the end of the training pictures, which take the place of the test pictures in all
+    /// evaluations of a run; 0 for none.
+    pub validation_count: usize,
 }
 
 impl Default for ImageData {
     fn default() -> Self {
-        Self { dir: "data/mnist".into(), count: 0 }
+        Self { dir: "data/mnist".into(), count: 0, validation_count: 0 }
     }
 }
 
@@ -76,10 +79,16 @@ impl ImageData {
             let got = format!("{} × {}", test.height, test.width);
             return Err(Error::new(ErrorKind::Shape, "test pictures", expected, got));
         }
+        let test = if self.validation_count > 0 { train.split_off(self.validation_count)? } else { test };
         if self.count > 0 {
             train = train.first(self.count);
         }
         Ok(Loaded { train, test, more: None })
+    }
+
+    /// The name of the pictures that a run evaluates.
+    pub fn split(&self) -> &'static str {
+        if self.validation_count > 0 { "validation" } else { "test" }
     }
 }
 
@@ -97,6 +106,11 @@ pub struct MnistConfig {
     pub neighbours: usize,
     /// Width of the encoder.
     pub hidden: usize,
+    /// `votes` (a linear layer reads every agent), `mean` (a small network reads the mean of all agents), or `auto`:
+    /// the published one, `mean` with message passing and `votes` otherwise.
+    pub readout: String,
+    /// Width of the network of `mean`.
+    pub readout_hidden: usize,
     /// Keys that every task has.
     #[serde(flatten)]
     pub common: ModelSection,
@@ -116,7 +130,8 @@ impl Default for MnistConfig {
             rho_init: 0.12,
             ..ModelSection::default()
         };
-        Self { classes: 10, patch: 3, stride: 3, neighbours: 8, hidden: 256, common }
+        let (readout, readout_hidden) = ("auto".into(), 128);
+        Self { classes: 10, patch: 3, stride: 3, neighbours: 8, hidden: 256, readout, readout_hidden, common }
     }
 }
 
@@ -129,11 +144,18 @@ impl MnistConfig {
         }
     }
 
+    /// Whether one network reads the mean of all agents.
+    fn reads_mean(&self) -> Result<bool> {
+        let talks = self.common.coordination == "message-passing";
+        word("model.readout", &self.readout, &[("auto", talks), ("votes", false), ("mean", true)])
+    }
+
     fn check(&self) -> Result<()> {
         let wrong = |name: &str, expected: &str, got: usize| {
             Err(Error::new(ErrorKind::Malformed, format!("model.{name}"), expected, got))
         };
-        for (name, value) in [("hidden", self.hidden), ("stride", self.stride)] {
+        let readout = ("readout_hidden", self.readout_hidden);
+        for (name, value) in [("hidden", self.hidden), ("stride", self.stride), readout] {
             check_width(&format!("model.{name}"), value)?;
         }
         if !(1..=255).contains(&self.classes) {
@@ -169,7 +191,7 @@ impl task::Task for Mnist {
     type Config = MnistConfig;
     type Eval = MnistEval;
     type Encoder = ResidualMlp;
-    type Decoder = LinearDecoder;
+    type Decoder = ClassDecoder;
     type Layout = ViewGrid;
     type Set = ImageSet;
 
@@ -212,12 +234,16 @@ impl task::Task for Mnist {
         };
         let (view_len, hidden) = (config.patch * config.patch, config.hidden);
         let (d_v, classes) = (config.common.d_v, config.classes);
+        let mean = config.reads_mean()?;
         Model::new(
             config.common.clone(),
             spec,
             Loss::CrossEntropy { classes },
             |layout| ResidualMlp::new(layout, view_len, hidden),
-            |layout| LinearDecoder::new(layout, d_v, classes),
+            |layout| match mean {
+                true => ClassDecoder::of_mean(layout, d_v, config.readout_hidden, classes),
+                false => ClassDecoder::votes(layout, d_v, classes),
+            },
         )
     }
 
@@ -264,6 +290,10 @@ impl task::Task for Mnist {
 
     fn samples<'a>(board: &'a MnistBoard, set: &'a ImageSet) -> impl Samples + 'a {
         ImageSamples { grid: board.layout, set }
+    }
+
+    fn split(data: &ImageData) -> &'static str {
+        data.split()
     }
 
     fn begin_batch(train: &ImageSet, count: usize, batch: &mut ImageSet) {

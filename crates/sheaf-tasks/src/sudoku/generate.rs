@@ -29,6 +29,9 @@ use crate::maze::symmetry::Symmetry;
 /// Numbers of training puzzles start here, those of test puzzles at 0: the two never use the same stream.
 const FIRST_TRAINING_PUZZLE: u64 = 1 << 40;
 
+/// Numbers of validation puzzles start here.
+const FIRST_VALIDATION_PUZZLE: u64 = 1 << 41;
+
 /// Puzzles generated between two progress reports.
 const ROUND: usize = 2_048;
 
@@ -132,6 +135,12 @@ pub fn train_test_split(kind: Kind, seed: u64, train: usize, test: usize) -> (Su
     let mut held_out = HashSet::new();
     let test = draw_where(kind, seed, 0, test, |key| held_out.insert(key));
     (training_puzzles(kind, seed, train, &held_out), test)
+}
+
+/// `count` validation puzzles of `seed`, none a symmetric variant of another or of a board in `held_out`, to which their
+/// keys are added.
+pub fn validation_puzzles(kind: Kind, seed: u64, count: usize, held_out: &mut HashSet<u128>) -> SudokuSet {
+    draw_where(kind, seed, FIRST_VALIDATION_PUZZLE, count, |key| held_out.insert(key))
 }
 
 /// The first `count` training puzzles of `seed` that are not symmetric variants of a board in `held_out`.

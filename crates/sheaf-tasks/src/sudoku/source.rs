@@ -7,7 +7,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::csv;
 use super::data::SudokuSet;
-use super::generate::{Kind, train_test_split, training_puzzles};
+use super::generate::{Kind, train_test_split, training_puzzles, validation_puzzles};
 use crate::maze::symmetry::Symmetry;
 
 /// The `[data]` section.
@@ -25,6 +25,9 @@ pub struct SudokuData {
     pub generated: usize,
     /// Test puzzles. For a file, the number taken from the end.
     pub test_count: usize,
+    /// Validation puzzles, which take the place of the test puzzles in all evaluations of a run; 0 for none. For a file,
+    /// the number taken before the test puzzles.
+    pub validation_count: usize,
     /// Seed of generated puzzles. Separate from the run's seed, so that runs with other seeds see the same puzzles.
     pub seed: u64,
     /// Whether a batch holds all eight symmetries of each of its puzzles.
@@ -48,6 +51,7 @@ impl Default for SudokuData {
             count: 50_000,
             generated: 0,
             test_count: 2_000,
+            validation_count: 0,
             seed: 0,
             symmetries: true,
             relabel: false,
@@ -59,23 +63,43 @@ impl Default for SudokuData {
 }
 
 impl SudokuData {
-    /// Generates or reads the puzzles: (train, test).
+    /// Generates or reads the puzzles: training puzzles and those that a run evaluates, of validation or test.
     pub fn load(&self) -> Result<(SudokuSet, SudokuSet)> {
-        let (train, test) = if self.source == "generate" {
-            train_test_split(self.kind, self.seed, self.count + self.generated, self.test_count)
-        } else {
-            let set = csv::read(Path::new(&self.source), self.skip_bad)?.set;
-            if set.len() <= self.test_count {
-                let want = format!("more than the {} test puzzles", self.test_count);
-                return Err(Error::new(ErrorKind::Malformed, self.source.as_str(), want, set.len())
-                    .hint("lower data.test_count"));
-            }
-            let (train, test) = set.split_last(self.test_count);
-            let mut train = if self.count == 0 { train } else { train.first(self.count) };
-            train.extend(&training_puzzles(self.kind, self.seed, self.generated, &test.keys()));
-            (train, test)
+        let (train, held_out) = match self.source.as_str() {
+            "generate" => self.generate(),
+            _ => self.read()?,
         };
-        Ok((if self.unique_only { train.unique() } else { train }, test))
+        Ok((if self.unique_only { train.unique() } else { train }, held_out))
+    }
+
+    fn generate(&self) -> (SudokuSet, SudokuSet) {
+        let (count, validation) = (self.count + self.generated, self.validation_count);
+        let (kind, seed) = (self.kind, self.seed);
+        if validation == 0 {
+            return train_test_split(kind, seed, count, self.test_count);
+        }
+        let mut taken = train_test_split(kind, seed, 0, self.test_count).1.keys();
+        let held_out = validation_puzzles(kind, seed, validation, &mut taken);
+        (training_puzzles(kind, seed, count, &taken), held_out)
+    }
+
+    fn read(&self) -> Result<(SudokuSet, SudokuSet)> {
+        let (set, held_out) = (csv::read(Path::new(&self.source), self.skip_bad)?.set, self.held_out());
+        if set.len() <= held_out {
+            let want = format!("more than the {held_out} puzzles held out");
+            return Err(Error::new(ErrorKind::Malformed, self.source.as_str(), want, set.len())
+                .hint("lower data.test_count or data.validation_count"));
+        }
+        let (train, last) = set.split_last(held_out);
+        let mut train = if self.count == 0 { train } else { train.first(self.count) };
+        train.extend(&training_puzzles(self.kind, self.seed, self.generated, &last.keys()));
+        let evaluated = if self.validation_count == 0 { last } else { last.first(self.validation_count) };
+        Ok((train, evaluated))
+    }
+
+    /// Puzzles of a file that are not trained on.
+    fn held_out(&self) -> usize {
+        self.test_count.saturating_add(self.validation_count)
     }
 
     /// Variants of a puzzle in one batch.

@@ -83,7 +83,7 @@ impl Default for SudokuConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SudokuEval {
-    /// Test puzzles evaluated; 0 for all.
+    /// Held-out puzzles evaluated; 0 for all.
     pub test: usize,
 }
 
@@ -167,9 +167,12 @@ impl task::Task for Sudoku {
         if data.test_count == 0 {
             return wrong("data.test_count", "at least 1", 0);
         }
-        for (key, count) in
-            [("count", data.count), ("generated", data.generated), ("test_count", data.test_count)]
-        {
+        for (key, count) in [
+            ("count", data.count),
+            ("generated", data.generated),
+            ("test_count", data.test_count),
+            ("validation_count", data.validation_count),
+        ] {
             at_most(&format!("data.{key}"), "puzzles", MAX_PUZZLES, count)?;
         }
         if data.source == "generate" && data.count * data.variants() < batch {
@@ -228,6 +231,10 @@ impl task::Task for Sudoku {
 
     fn variants(data: &SudokuData) -> usize {
         data.variants()
+    }
+
+    fn split(data: &SudokuData) -> &'static str {
+        if data.validation_count > 0 { "validation" } else { "test" }
     }
 
     fn begin_batch(_train: &SudokuSet, count: usize, batch: &mut SudokuSet) {

@@ -16,6 +16,9 @@ use crate::{Error, ErrorKind, Matrix, Result};
 /// ask for all memory.
 pub const MAX_SIZE: usize = 1 << 20;
 
+/// The most numbers in the states of all agents together, and the most rows of all edges together.
+pub const MAX_TOTAL: usize = 1 << 24;
+
 /// What reading a part of a problem returns: the key of a mistake with it.
 type Part<T> = std::result::Result<T, (Vec<Step>, Error)>;
 
@@ -24,10 +27,13 @@ impl Problem {
     pub fn network(&self, loader: &mut impl Loader) -> std::result::Result<Network, Mistake> {
         let mut net = Network::new();
         let mut names: HashMap<&str, AgentId> = HashMap::new();
+        let mut states = Total::new("sizes of the agents so far");
+        let mut rows = Total::new("rows of the edges so far");
         for (i, agent) in self.agents.iter().enumerate() {
             let label = agent.name.clone().unwrap_or_else(|| i.to_string());
             let fail = |(rest, error)| mistake("agents", i, rest, named(format!("agent {label}"), error));
             let map = agent.objective(loader).map_err(fail)?;
+            states.add(map.dim()).map_err(|e| fail((vec![], e)))?;
             let id = net.shared_agent(map).map_err(|e| mistake("agents", i, vec![], e))?;
             if let Some(penalty) = &agent.penalty {
                 let numbers =
@@ -50,6 +56,7 @@ impl Problem {
             let label = edge.name.clone().unwrap_or_else(|| e.to_string());
             let fail = |(rest, error)| mistake("edges", e, rest, named(format!("edge {label}"), error));
             let edge = edge.edge(&names, net.agents(), loader).map_err(fail)?;
+            rows.add(edge.ends[0].1.rows()).map_err(|e| fail((vec![], e)))?;
             net.edge(edge).map_err(|error| mistake("edges", e, vec![], error))?;
         }
         Ok(net)
@@ -61,22 +68,27 @@ impl Problem {
         else {
             return Ok(base);
         };
-        let limit = |seconds: f64| {
-            Duration::try_from_secs_f64(seconds).map_err(|e| {
-                Error::new(ErrorKind::Malformed, "settings: time_limit", "seconds, at least 0", e)
-            })
-        };
         let settings = Settings {
             tol: tol.unwrap_or(base.tol),
             iterations: iterations.unwrap_or(base.iterations),
-            time_limit: time_limit.map(limit).transpose()?.or(base.time_limit),
+            time_limit: time_limit
+                .map(|s| seconds("settings: time_limit", s))
+                .transpose()?
+                .or(base.time_limit),
             rho: rho.or(base.rho),
             adapt: adapt.unwrap_or(base.adapt),
             relax: relax.unwrap_or(base.relax),
             scale: scale.unwrap_or(base.scale),
+            threads: base.threads,
         };
         settings.validate().map(|()| settings)
     }
+}
+
+/// A time in seconds; `place` names it in errors.
+pub fn seconds(place: &str, seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Error::new(ErrorKind::OutOfRange, place, "seconds, from 0 to 1e19", seconds))
 }
 
 fn mistake(list: &'static str, index: usize, rest: Vec<Step>, error: Error) -> Mistake {
@@ -235,6 +247,10 @@ impl Numbers {
             Self::File(name) => {
                 let matrix = loader.matrix(name)?;
                 check_entries(&matrix)?;
+                if matrix.rows() != 1 && matrix.cols() != 1 {
+                    let got = format!("{} × {}", matrix.rows(), matrix.cols());
+                    return Err(Error::new(ErrorKind::Shape, &name.file, "one row or one column", got));
+                }
                 Ok(matrix.to_dense())
             }
         }
@@ -278,6 +294,27 @@ impl FileMatrix {
             }
             Self::File(name) => loader.matrix(name),
         }
+    }
+}
+
+/// A sum of sizes that is refused beyond [`MAX_TOTAL`]: many short forms must not ask for all memory either.
+struct Total {
+    what: &'static str,
+    sum: usize,
+}
+
+impl Total {
+    fn new(what: &'static str) -> Self {
+        Self { what, sum: 0 }
+    }
+
+    fn add(&mut self, n: usize) -> Result<()> {
+        self.sum = self.sum.saturating_add(n);
+        if self.sum <= MAX_TOTAL {
+            return Ok(());
+        }
+        let want = format!("at most {MAX_TOTAL} numbers together");
+        Err(Error::new(ErrorKind::OutOfRange, self.what, want, self.sum))
     }
 }
 

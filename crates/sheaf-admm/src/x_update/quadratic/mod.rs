@@ -178,6 +178,19 @@ impl Quadratic {
         self.is_diagonal() && self.equal.1.is_empty() && self.at_most.1.is_empty()
     }
 
+    /// Whether there are neither constraints nor |x_j|.
+    pub(crate) fn is_smooth(&self) -> bool {
+        let none = |v: &Vec<f64>| v.is_empty();
+        none(&self.lo) && none(&self.hi) && none(&self.l1) && none(&self.equal.1) && none(&self.at_most.1)
+    }
+
+    /// The diagonal of Q + l2 + β.
+    pub(crate) fn diagonal(&self) -> Vec<f64> {
+        let mut diagonal = vec![self.lift(); self.q.len()];
+        self.quad.each(|i, j, v| diagonal[i] += if i == j { v } else { 0.0 });
+        diagonal
+    }
+
     fn lo(&self, j: usize) -> f64 {
         self.lo.get(j).copied().unwrap_or(f64::NEG_INFINITY)
     }

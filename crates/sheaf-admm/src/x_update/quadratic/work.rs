@@ -71,6 +71,9 @@ impl Quadratic {
     }
 
     pub(super) fn row_count(&self) -> usize {
+        if self.lo.is_empty() && self.hi.is_empty() && self.l1.is_empty() {
+            return self.equal.1.len() + self.at_most.1.len();
+        }
         self.row_kinds().count()
     }
 

@@ -1,21 +1,28 @@
-//! Hard agreement in closed form where every edge compares single numbers, c·z_u[k] − c·z_v[l] = b.
+//! Hard agreement in closed form where every edge compares single numbers, a·z_u[k] − c·z_v[l] = b.
 //!
-//! Numbers that are joined directly or through others form a component. Within it z is one unknown t plus known shifts,
-//! the sums of b/c along a spanning tree; the projection sets t to the weighted mean of w − shift. The multipliers flow
-//! along the same tree: that of a tree edge is the sum of R̂(w − z) beyond it, divided by c, and those of other edges
-//! are 0. No matrix is formed; the cost is linear in the number of edges, whatever the graph.
+//! Numbers that are joined directly or through others form a component. Within it z_k = s_k t + h_k with one unknown t:
+//! the ratios s and the shifts h follow from a spanning tree. The projection is the weighted mean
+//!
+//! ```text
+//! t = Σ R̂ s(w − h) / Σ R̂ s²
+//! ```
+//!
+//! The multipliers flow along the same tree: that of a tree edge carries R̂(w − z) of all that is beyond it, and those of
+//! other edges are 0. No matrix is formed; the cost is linear in the number of edges, whatever the graph. Edges around a
+//! cycle whose ratios do not multiply to 1 fix t, and are left to the factorisation.
 
 use super::stacks::{End, Stacks, ends};
 use crate::sheaf::SheafOp;
 use crate::z_update::weights::Weights;
 use crate::{Error, ErrorKind, Real, Result};
 
-/// A row of an edge that compares number `u` with number `v` of the whole state.
-#[derive(Clone, Copy, Debug)]
+/// A row of an edge: `a` times number `u` of the whole state minus `c` times number `v`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Link {
     u: u32,
     v: u32,
-    coefficient: f64,
+    a: f64,
+    c: f64,
 }
 
 /// An edge of the spanning forest, from a parent to a child.
@@ -33,11 +40,12 @@ pub(super) struct Components {
     ends: Vec<[End; 2]>,
     links: Vec<Option<Link>>, // [edge_len]; none for a row of zeros
     of: Vec<u32>,             // [states], the component of every number
+    ratios: Vec<f64>,         // [states], s
     branches: Vec<Branch>,    // parents before children
 }
 
 impl Components {
-    /// `None` if an edge compares anything but single numbers with equal coefficients.
+    /// `None` if an edge compares anything but single numbers, or the ratios around a cycle do not multiply to 1.
     pub(super) fn of_maps<T: Real>(op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Option<Self> {
         let ends = ends(op.sheaf());
         let mut links = Vec::with_capacity(op.sheaf().edge_len());
@@ -47,7 +55,18 @@ impl Components {
             }
         }
         let (of, branches) = forest(op.sheaf().state_len(), &links);
-        Some(Self { ends, links, of, branches })
+        let mut ratios = vec![1.0; of.len()];
+        for Branch { parent, child, row } in branches.iter().copied() {
+            let link = links[row as usize]?;
+            let step = if link.u == child { link.c / link.a } else { link.a / link.c };
+            ratios[child as usize] = ratios[parent as usize] * step;
+        }
+        let close = T::EPSILON.to_f64().powf(0.75);
+        let consistent = |l: &Link| {
+            let (u, v) = (l.a * ratios[l.u as usize], l.c * ratios[l.v as usize]);
+            (u - v).abs() <= close * u.abs().max(v.abs()) && u != 0.0 && (u + v).is_finite()
+        };
+        links.iter().flatten().all(consistent).then_some(Self { ends, links, of, ratios, branches })
     }
 
     /// Checks that the maps are still those the components were found from.
@@ -55,12 +74,7 @@ impl Components {
         for (e, (pair, edge)) in self.ends.iter().zip(op.sheaf().edges()).enumerate() {
             for r in 0..edge.dim as usize {
                 let now = link(stacks, *pair, edge.dim as usize, r);
-                let same = match (now, self.links[edge.start as usize + r]) {
-                    (Some(Some(a)), Some(b)) => (a.u, a.v, a.coefficient) == (b.u, b.v, b.coefficient),
-                    (Some(None), None) => true,
-                    _ => false,
-                };
-                if !same {
+                if now != Some(self.links[edge.start as usize + r]) {
                     let place = format!("exact solver, maps of edge {e}");
                     return Err(Error::new(
                         ErrorKind::Unsupported,
@@ -87,16 +101,16 @@ impl Components {
         let Some(b) = op.raw().offsets() else { return Ok(()) };
         for Branch { parent, child, row } in self.branches.iter().copied() {
             let Some(link) = self.links[row as usize] else { continue };
-            let step = b[row as usize] / T::from_f64(link.coefficient);
-            let step = if link.u == child { step } else { -step };
-            shift[child as usize] = shift[parent as usize] + step;
+            let (a, c, b, h) =
+                (T::from_f64(link.a), T::from_f64(link.c), b[row as usize], shift[parent as usize]);
+            shift[child as usize] = if link.u == child { (b + c * h) / a } else { (a * h - b) / c };
         }
         let size = shift.iter().fold(T::ONE, |m, s| m.max(s.abs()));
         for (row, link) in self.links.iter().enumerate() {
             let (gap, size) = match link {
                 Some(l) => {
-                    let c = T::from_f64(l.coefficient);
-                    (c * (shift[l.u as usize] - shift[l.v as usize]) - b[row], c.abs() * size)
+                    let (a, c) = (T::from_f64(l.a), T::from_f64(l.c));
+                    (a * shift[l.u as usize] - c * shift[l.v as usize] - b[row], a.abs().max(c.abs()) * size)
                 }
                 None => (-b[row], size),
             };
@@ -137,42 +151,38 @@ impl Components {
             let r = T::ONE / weights.of(i);
             for k in range[0]..range[1] {
                 // A component may have a million numbers: the rounding errors of its sum are summed as well (Kahan).
-                let c = self.of[k] as usize;
-                let term = r * (w[k] - own(k)) - low[c];
+                let (c, s) = (self.of[k] as usize, T::from_f64(self.ratios[k]));
+                let term = r * s * (w[k] - own(k)) - low[c];
                 let sum = num[c] + term;
                 low[c] = (sum - num[c]) - term;
                 num[c] = sum;
-                den[c] += r;
+                den[c] += r * s * s;
             }
         }
         for k in 0..w.len() {
             let c = self.of[k] as usize;
-            z[k] = num[c] / den[c] + own(k);
+            z[k] = T::from_f64(self.ratios[k]) * (num[c] / den[c]) + own(k);
         }
     }
 
-    /// Multipliers x with Fᵀx = R̂(w − z).
+    /// Multipliers x with Fᵀx = `flow`, which must be in the range of Fᵀ and is overwritten.
     pub(super) fn multipliers<T: Real>(
         &self,
-        op: &SheafOp<'_, T>,
-        weights: &Weights<'_, T>,
-        w: &[T],
-        z: &[T],
         x: &mut [T],    // [edge_len]
         flow: &mut [T], // [states]
     ) {
         x.fill(T::ZERO);
-        for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
-            for k in range[0]..range[1] {
-                flow[k] = (w[k] - z[k]) / weights.of(i);
-            }
-        }
         for Branch { parent, child, row } in self.branches.iter().rev().copied() {
             let Some(link) = self.links[row as usize] else { continue };
             let through = flow[child as usize];
-            let sign = if link.u == child { T::ONE } else { -T::ONE };
-            x[row as usize] = sign * through / T::from_f64(link.coefficient);
-            flow[parent as usize] += through;
+            let (a, c) = (T::from_f64(link.a), T::from_f64(link.c));
+            if link.u == child {
+                x[row as usize] = through / a;
+                flow[parent as usize] += through * (c / a);
+            } else {
+                x[row as usize] = -through / c;
+                flow[parent as usize] += through * (a / c);
+            }
         }
     }
 }
@@ -195,9 +205,7 @@ fn link<T: Real>(stacks: &Stacks<'_, T>, pair: [End; 2], dim: usize, r: usize) -
     match (only(pair[0])?, only(pair[1])?) {
         (None, None) => Some(None),
         (Some((u, a)), Some((v, c))) if a == c && u == v => Some(None),
-        (Some((u, a)), Some((v, c))) if a == c => {
-            Some(Some(Link { u: u as u32, v: v as u32, coefficient: a }))
-        }
+        (Some((u, a)), Some((v, c))) if u != v => Some(Some(Link { u: u as u32, v: v as u32, a, c })),
         _ => None,
     }
 }

@@ -14,13 +14,16 @@
 //! change with a common factor of ρ: a problem whose edges are all hard is factored once.
 //!
 //! Where all edges are hard and compare single numbers ([`Exact::for_maps`] looks), the solution has a closed form, a mean
-//! over each [component](components), and nothing is factored.
+//! over each [component](components), and nothing is factored. Large soft systems ([`Exact::automatic`] looks) are solved by
+//! [conjugate gradients](iterative) that start at the previous z.
 //!
 //! The adjoint is that of the [solution](super::solution), with the same factor. In the hard case this is the derivative
 //! along changes of F that keep its rank, the only ones along which the projection is smooth.
 
 mod components;
 mod hard;
+mod iterative;
+mod rows;
 mod stacks;
 mod system;
 
@@ -37,6 +40,7 @@ use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 use components::Components;
 use hard::{Augmented, hard_scratch_len};
+use iterative::{Iterative, REDUCE};
 use stacks::Stacks;
 use system::System;
 
@@ -78,6 +82,7 @@ struct Plan {
 enum Method {
     Factor(Box<System>),
     Means(Components),
+    Iterative(Box<Iterative>),
     /// The pattern of the factor did not fit into memory; the error is returned when it is used.
     TooLarge(Error),
 }
@@ -105,6 +110,20 @@ impl<T: Real> Exact<T> {
         Ok(Self::with(op.sheaf(), agreement, method))
     }
 
+    /// As [`for_maps`](Self::for_maps), but soft systems of more than [`LARGE`] coupled numbers are solved by conjugate
+    /// gradients, to the accuracy that ADMM needs, instead of a factorisation.
+    pub fn automatic(op: &SheafOp<'_, T>, agreement: Agreement<T>) -> Result<Self> {
+        let one = op.sample(0);
+        if agreement != Agreement::Hard && !op.has_hard_edges() && one.sheaf().state_len() > LARGE {
+            let mut scratch = vec![T::ZERO; Stacks::scratch_len(&one)];
+            let stacks = Stacks::new(&one, &mut scratch);
+            if let Some(system) = Iterative::new(&one, &stacks).filter(|s| s.unknowns() > LARGE) {
+                return Ok(Self::with(one.sheaf(), agreement, Method::Iterative(Box::new(system))));
+            }
+        }
+        Self::for_maps(op, agreement)
+    }
+
     fn with(sheaf: &Sheaf, agreement: Agreement<T>, method: Method) -> Self {
         let soft = agreement != Agreement::Hard;
         Self { agreement, plan: Arc::new(Plan { sheaf: sheaf.clone(), soft, method }) }
@@ -114,7 +133,23 @@ impl<T: Real> Exact<T> {
     pub fn factor_len(&self) -> usize {
         match &self.plan.method {
             Method::Factor(system) => system.symbolic.factor_len(),
-            Method::Means(_) | Method::TooLarge(_) => 0,
+            Method::Means(_) | Method::Iterative(_) | Method::TooLarge(_) => 0,
+        }
+    }
+
+    /// Whether the solve is only as accurate as ADMM needs it to be.
+    pub fn is_iterative(&self) -> bool {
+        matches!(self.plan.method, Method::Iterative(_))
+    }
+
+    /// Multipliers λ of large hard problems with Fᵀλ = `slope`, along a spanning tree; false if there is no such tree.
+    pub(super) fn tree_multipliers(&self, lambda: &mut [T], slope: &mut [T]) -> bool {
+        match &self.plan.method {
+            Method::Means(components) if self.plan.sheaf.state_len() > LARGE => {
+                components.multipliers(lambda, slope);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -147,6 +182,7 @@ impl<T: Real> Exact<T> {
         match &self.plan.method {
             Method::Factor(system) => pad(system.symbolic.factor_len() + 1),
             Method::Means(_) => pad(self.plan.sheaf.state_len()),
+            Method::Iterative(system) => pad(system.room()),
             Method::TooLarge(_) => 0,
         }
     }
@@ -166,7 +202,7 @@ impl<T: Real> Exact<T> {
     fn prepare_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let factor = match &self.plan.method {
             Method::Factor(system) => system.symbolic.nnz() + T::sparse_factor_scratch_len(&system.symbolic),
-            Method::Means(_) | Method::TooLarge(_) => 0,
+            Method::Means(_) | Method::Iterative(_) | Method::TooLarge(_) => 0,
         };
         Stacks::scratch_len(op) + factor
     }
@@ -176,6 +212,7 @@ impl<T: Real> Exact<T> {
             Method::Factor(system) => {
                 hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(&system.symbolic)
             }
+            Method::Iterative(system) => system.scratch_len() + op.sheaf().row_len(),
             Method::Means(_) | Method::TooLarge(_) => 3 * op.sheaf().state_len(),
         }
     }
@@ -191,6 +228,10 @@ impl<T: Real> Exact<T> {
             Method::Factor(system) => system,
             Method::Means(components) => {
                 return components.prepare(op, &stacks, &mut kept[..op.sheaf().state_len()]);
+            }
+            Method::Iterative(system) => {
+                let weight = |e| self.coefficient(op, &weights, T::ZERO, e) * weights.mean;
+                return system.prepare(op, &stacks, &weights, weight, kept);
             }
             Method::TooLarge(error) => return Err(error.clone()),
         };
@@ -211,8 +252,12 @@ impl<T: Real> Exact<T> {
         })
     }
 
-    /// Whether a common factor of all penalties leaves what `prepare` has made valid.
-    pub(super) fn survives_scaling(&self) -> bool {
+    /// As `prepare` after a change of all penalties by a common factor. Returns false if that is no shorter.
+    pub(super) fn rescale(&self, rho: &Penalty<'_, T>, scratch: &mut [T]) -> bool {
+        if let Method::Iterative(system) = &self.plan.method {
+            system.rescale(&Weights::new(rho), scratch);
+            return true;
+        }
         self.agreement == Agreement::Hard
     }
 
@@ -267,7 +312,18 @@ impl<T: Real> Exact<T> {
             Method::Means(components) => {
                 let n = op.sheaf().state_len();
                 components.project(op, weights, affine.then_some(&kept[..n]), w, z, &mut work[..3 * n]);
-                components.multipliers(op, weights, w, z, x, &mut work[..n]);
+                let flow = &mut work[..n];
+                for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
+                    (range[0]..range[1]).for_each(|k| flow[k] = (w[k] - z[k]) / weights.of(i));
+                }
+                components.multipliers(x, flow);
+                Ok(())
+            }
+            Method::Iterative(system) => {
+                system.solve(kept, w, w, T::ZERO, affine, z, work)?;
+                let coefficient = |e| self.coefficient(op, weights, T::ZERO, e);
+                let rows = &mut work[..op.sheaf().row_len()];
+                system.multipliers(op, coefficient, affine, z, x, rows);
                 Ok(())
             }
             Method::TooLarge(error) => Err(error.clone()),
@@ -279,14 +335,17 @@ impl<T: Real> Exact<T> {
         &self,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
-        w: &[T],       // [states]
-        _z_prev: &[T], // [states]
+        w: &[T],      // [states]
+        z_prev: &[T], // [states]
         _carry: &mut [T],
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
         self.check_sheaf(op)?;
         let (kept, work) = scratch.split_at_mut(self.room());
+        if let Method::Iterative(system) = &self.plan.method {
+            return system.solve(kept, w, z_prev, T::from_f64(REDUCE), true, z, work);
+        }
         let mut work = Scratch::new(work);
         let x = work.take(op.sheaf().edge_len());
         self.solve(op, &Weights::new(rho), kept, w, true, z, x, work.rest())?;
@@ -318,6 +377,9 @@ impl<T: Real> Exact<T> {
         })
     }
 }
+
+/// The fewest coupled numbers that are worth more than a factorisation.
+pub const LARGE: usize = 20_000;
 
 /// τ times the largest squared row of F: large, but far below 1/ε.
 fn stiffness<T: Real>() -> T {

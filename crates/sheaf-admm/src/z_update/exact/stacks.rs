@@ -77,10 +77,20 @@ impl<'a, T: Real> Stacks<'a, T> {
         self.sheaf.state_offsets()[end.agent as usize]
     }
 
-    /// Column `j` of the map of one end, `dim` rows.
-    pub(super) fn column(&self, end: End, j: usize, dim: usize) -> &'a [T] {
+    /// Where the numbers of column `j` of the map of one end begin.
+    pub(super) fn place(&self, end: End, j: usize) -> usize {
         let i = end.agent as usize;
         let lead = self.sheaf.row_offsets()[i + 1] - self.sheaf.row_offsets()[i];
-        &self.numbers[self.sheaf.stack_offsets()[i] + j * lead + end.row as usize..][..dim]
+        self.sheaf.stack_offsets()[i] + j * lead + end.row as usize
+    }
+
+    /// The number at a place.
+    pub(super) fn number(&self, place: usize) -> T {
+        self.numbers[place]
+    }
+
+    /// Column `j` of the map of one end, `dim` rows.
+    pub(super) fn column(&self, end: End, j: usize, dim: usize) -> &'a [T] {
+        &self.numbers[self.place(end, j)..][..dim]
     }
 }

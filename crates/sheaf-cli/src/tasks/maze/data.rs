@@ -40,13 +40,13 @@ pub struct DataArgs {
     /// How many mazes
     #[arg(long, value_name = "N", required_unless_present = "suite", conflicts_with = "suite")]
     pub count: Option<usize>,
-    /// Steps a path has at least; the longer side less one if not given
+    /// Minimum length of a path in steps; the longer side less one if not given
     #[arg(long, value_name = "STEPS", conflicts_with = "suite")]
     pub min_path: Option<usize>,
     /// Seed of the mazes
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Leave out what is, in any symmetry, in this file
+    /// Leave out mazes that this file holds, also rotated or reflected
     #[arg(long, value_name = "FILE.npz", conflicts_with = "suite")]
     pub exclude: Option<PathBuf>,
     /// All published sets: train, test, larger and longer ones, and the sweep of sizes
@@ -76,8 +76,8 @@ impl Arguments for DataArgs {
             return Err(Error::new(ErrorKind::NotPositive, "--count", "1 or more mazes", count));
         }
         check_count(&shape, count)?;
-        check_out(&out)?;
         let exclude = self.exclude;
+        check_out(&out, exclude.as_deref())?;
         Ok(Box::new(move || one(&shape, count, seed, exclude.as_deref(), &out)))
     }
 }

@@ -51,7 +51,7 @@ pub struct SolveArgs {
     /// Options of every task.
     #[command(flatten)]
     pub watch: WatchArgs,
-    /// Draw also how far each agent is from agreement
+    /// Also draw the primal residual of each agent
     #[arg(long, requires = "out")]
     pub heat: bool,
 }
@@ -72,6 +72,7 @@ enum From {
 
 impl Arguments for SolveArgs {
     fn check(self, json: bool) -> Result<Box<dyn Job>> {
+        let plan = self.watch.check::<Maze>(json, self.file.as_deref(), export::check_name)?;
         let from = match self.file {
             Some(path) => From::File(path),
             None => {
@@ -79,7 +80,6 @@ impl Arguments for SolveArgs {
                 From::Fresh { shape, seed: self.seed.unwrap_or_else(fresh_seed) }
             }
         };
-        let plan = self.watch.check::<Maze>(json, export::check_name)?;
         Ok(Box::new(Solve { from, plan, heat: self.heat }))
     }
 }

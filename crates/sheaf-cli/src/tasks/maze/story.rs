@@ -13,7 +13,7 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 use crate::draw::maze_terminal::{self, Style};
 use crate::draw::{Frame, Scene, agents_to_pixels, export};
 use crate::report::{Report, count, rounded};
-use crate::tasks::watch::{Plan, Solve, play, size};
+use crate::tasks::watch::{Plan, Solve, draw, play};
 
 /// Limit on the bytes of stored frames; beyond it, a long solve of a large maze keeps only every n-th frame.
 const FILM_BYTES: usize = 1 << 28;
@@ -112,16 +112,9 @@ impl Story<'_> {
         let score = Judge::default().score(&maze.tokens, &maze.label, &watched.answer, maze.width);
         let mut report = Report::new();
         let style = Style::detect(maze.width);
-        let columns = size().map_or(usize::MAX, |(columns, _)| columns);
-        match film.frames.last() {
-            Some(_) if style != Style::Ascii && maze.width > columns => {
-                report.line("drawing", "too wide for this terminal; --out FILE.png writes a picture");
-            }
-            Some(last) => {
-                let scene = film.scene(Some(&maze.label))?;
-                report.above(maze_terminal::render(&scene, &last.frame(), style)?).above("\n");
-            }
-            None => {}
+        if let Some(last) = film.frames.last() {
+            let scene = film.scene(Some(&maze.label))?;
+            draw(&mut report, maze.width, || maze_terminal::render(&scene, &last.frame(), style))?;
         }
         report.line("maze", format!("{}, {} × {} pixels", self.title, maze.height, maze.width));
         report.add("solved", "path", score.solved, self.verdict(&score));

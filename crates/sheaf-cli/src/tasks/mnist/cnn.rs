@@ -4,10 +4,10 @@ use std::path::Path;
 
 use clap::{Args, Command};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
-use sheaf_learn::config::{PrecisionKind, strict};
+use sheaf_learn::config::{PrecisionKind, Recipe, recipe, strict};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{Loaded, Update};
-use sheaf_learn::train::WeightsFile;
+use sheaf_learn::train::{Prepared, WeightsFile};
 use sheaf_tasks::baselines::cnn::experiment::{BUILTIN, CnnExperiment, CnnTask, CnnWeights};
 use sheaf_tasks::baselines::cnn::{CnnClassifier, CnnModel};
 use sheaf_tasks::mnist::evaluate::evaluate_with;
@@ -17,7 +17,7 @@ use crate::args::BenchKind;
 use crate::report::Report;
 use crate::tasks::verbs::{EvalOptions, TaskOptions};
 use crate::tasks::{
-    AuthorsModel, BENCH_SEED, BenchRequest, EvalRequest, Prepared, Task, TraceArrays, TraceRequest, Workload,
+    AuthorsModel, BENCH_SEED, BenchRequest, EvalRequest, Task, TraceArrays, TraceRequest, Workload,
 };
 
 /// The convolutional network.
@@ -48,6 +48,13 @@ impl Task for MnistCnn {
         options.of::<eval::Options>()?.check()
     }
 
+    fn recipe(&self, place: &str, text: &str, overrides: &[String]) -> Result<Recipe> {
+        recipe::<CnnExperiment>(place, text, overrides, |experiment| {
+            experiment.check()?;
+            Ok(CnnModel::new(experiment.model.clone())?.layout().clone())
+        })
+    }
+
     fn prepare(&self, place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
         let experiment = experiment(place, text, overrides)?;
         let config = strict::to_toml(&experiment)?;
@@ -71,7 +78,7 @@ impl Task for MnistCnn {
         let mut network = CnnClassifier::new(&weights.model, &weights.params);
         let rows = eval::evaluate(&mut network, request, report)?;
         report.value("iterations", None::<usize>);
-        rows.tell(report);
+        rows.add_to(report);
         Ok(())
     }
 

@@ -88,23 +88,23 @@ fn fetch(out: &Path, mirrors: &[String], report: &mut Report) -> Result<()> {
     let total: u64 = FILES.iter().map(|f| f.bytes).sum();
     let bar = Bar::styled("fetching", total, "{prefix} {bar:32} {bytes}/{total_bytes} {msg} {eta} left");
     let before = |name: &str| -> u64 { FILES.iter().take_while(|f| f.name != name).map(|f| f.bytes).sum() };
-    let told = download::download(out, mirrors, &mut |p: Progress<'_>| {
+    let fetched = download::download(out, mirrors, &mut |p: Progress<'_>| {
         bar.set(before(p.file) + p.done, || p.file.to_string());
     })?;
     bar.clear();
-    let came = told.iter().filter(|t| **t != Fetched::Present).count();
-    let resumed = told.iter().any(|t| matches!(t, Fetched::Downloaded { resumed } if *resumed > 0));
+    let came = fetched.iter().filter(|t| **t != Fetched::Present).count();
+    let resumed = fetched.iter().any(|t| matches!(t, Fetched::Downloaded { resumed } if *resumed > 0));
     let text = match (came, resumed) {
         (0, _) => "all there already, checksums right".to_string(),
         (n, true) => format!("{n} fetched, continued from an earlier attempt; checksums right"),
-        (n, false) => format!("{n} fetched, {} there already; checksums right", told.len() - n),
+        (n, false) => format!("{n} fetched, {} there already; checksums right", fetched.len() - n),
     };
     report.add("original", "files", true, text);
     let list: Vec<_> = FILES
         .iter()
-        .zip(&told)
-        .map(|(file, told)| {
-            let (state, resumed) = match told {
+        .zip(&fetched)
+        .map(|(file, fetched)| {
+            let (state, resumed) = match fetched {
                 Fetched::Present => ("present", 0),
                 Fetched::Downloaded { resumed } => ("downloaded", *resumed),
             };

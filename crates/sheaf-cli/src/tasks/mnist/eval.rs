@@ -26,16 +26,16 @@ pub struct Options {
     /// Part of a set of pictures; test if not given
     #[arg(long, value_enum)]
     pub split: Option<SplitArg>,
-    /// Only the first so many pictures
+    /// Use only the first N pictures
     #[arg(long, value_name = "N", value_parser = positive)]
     pub count: Option<usize>,
-    /// What is done to the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
+    /// A shift of the pictures: none, pad:PIXELS, drop:PROBABILITY or noise:DEVIATION; may be repeated
     #[arg(long, value_name = "SPEC")]
     pub shift: Vec<String>,
     /// All shifts of a table
     #[arg(long, value_enum, conflicts_with = "shift")]
     pub shifts: Option<ShiftSet>,
-    /// How often a random shift is drawn; 5 times if not given
+    /// Draws of a random shift; 5 if not given
     #[arg(long, value_name = "N", value_parser = positive)]
     pub draws: Option<usize>,
 }
@@ -43,9 +43,9 @@ pub struct Options {
 /// The two parts of a set of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitArg {
-    /// What is held out
+    /// Held-out pictures
     Test,
-    /// What is learned from
+    /// Training pictures
     Train,
 }
 
@@ -127,13 +127,13 @@ pub(super) fn evaluate(
 
 impl Rows {
     /// Adds accuracies and speed to the report.
-    pub(super) fn tell(&self, report: &mut Report) {
+    pub(super) fn add_to(&self, report: &mut Report) {
         match &self.0[..] {
             [row] => one(report, row),
             rows => several(report, rows),
         }
-        let scores = self.0.iter().map(|row| row.scores.images * row.scores.correct.len()).sum();
-        report.pace(scores, self.0.iter().map(|row| row.seconds).sum());
+        let samples = self.0.iter().map(|row| row.scores.images * row.scores.correct.len()).sum();
+        report.pace(samples, self.0.iter().map(|row| row.seconds).sum());
     }
 }
 

@@ -42,7 +42,7 @@ impl Learned for Mnist {
         let mut agents = Agents::new(&experiment.model, model, params, solve);
         let rows = eval::evaluate(&mut agents, request, report)?;
         report.iterations(agents.mean_iterations(), &solve, 1);
-        rows.tell(report);
+        rows.add_to(report);
         Ok(())
     }
 

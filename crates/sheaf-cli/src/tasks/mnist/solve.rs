@@ -12,7 +12,7 @@ use sheaf_tasks::mnist::{fit, pen};
 
 use super::eval::SplitArg;
 use super::story::Film;
-use crate::commands::{Ending, Job};
+use crate::commands::{Ending, Job, without_effect};
 use crate::draw::{png, votes};
 use crate::progress::Waiting;
 use crate::tasks::fresh_seed;
@@ -33,7 +33,7 @@ for, the brighter the surer the agent is; in plain text the class itself, a dot 
 /// The usual output folder of `sheaf data mnist`.
 const USUAL_DATA: &str = "data/mnist";
 
-/// Tell which digit a picture shows
+/// Classify a picture of a digit
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SolveArgs {
@@ -61,10 +61,6 @@ pub struct SolveArgs {
 }
 
 /// The error for an option that belongs to another kind of input.
-fn without_effect(option: &str, want: &str, got: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, option, want, got).hint("leave the option out")
-}
-
 /// A picture to classify.
 #[derive(Debug)]
 struct Solve {
@@ -91,6 +87,9 @@ pub(super) struct Picture {
 impl Arguments for SolveArgs {
     fn check(self, json: bool) -> Result<Box<dyn Job>> {
         let from = match self.what {
+            None if self.data.is_some() => {
+                return Err(without_effect("--data", "the number of a picture in it", "none"));
+            }
             None => {
                 let seed = self.seed.unwrap_or_else(fresh_seed);
                 From::Pen { digit: self.digit.unwrap_or((seed % 10) as u8), seed }
@@ -113,7 +112,11 @@ impl Arguments for SolveArgs {
                 Err(_) => From::File { path: what.into(), as_it_is: self.as_it_is },
             },
         };
-        let plan = self.watch.check::<Mnist>(json, votes::check_name)?;
+        let input = match &from {
+            From::File { path, .. } => Some(path.as_path()),
+            _ => None,
+        };
+        let plan = self.watch.check::<Mnist>(json, input, votes::check_name)?;
         Ok(Box::new(Solve { from, plan }))
     }
 }
@@ -139,7 +142,7 @@ impl Job for Solve {
         if self.plan.animate {
             film.play()?;
         }
-        let mut report = film.report(&picture, &board.layout, &self.plan, &solve);
+        let mut report = film.report(&picture, &board.layout, &self.plan, &solve)?;
         if let From::Pen { seed, .. } = self.from {
             report.value("seed", seed);
         }
@@ -179,13 +182,13 @@ fn painted(path: &Path, as_it_is: bool) -> Result<Picture> {
     let place = path.display().to_string();
     let png = png::decode(&bytes, &place)?;
     let size = (png.height, png.width);
-    let told = fit::from_pixels(&png.rgb, size, as_it_is, &place)?;
+    let fitted = fit::from_pixels(&png.rgb, size, as_it_is, &place)?;
     let mut title = format!("{place}, {} × {} pixels", size.0, size.1);
-    if told.inverted {
+    if fitted.inverted {
         title += ", dark on light: turned round";
     }
-    if told.scaled {
-        title += &format!("; scaled and centred in {} × {}", told.height, told.width);
+    if fitted.scaled {
+        title += &format!("; scaled and centred in {} × {}", fitted.height, fitted.width);
     }
-    Ok(Picture { title, image: told.image, height: told.height, width: told.width, label: None })
+    Ok(Picture { title, image: fitted.image, height: fitted.height, width: fitted.width, label: None })
 }

@@ -11,10 +11,10 @@ use super::solve::Picture;
 use crate::draw::maze_terminal::Style;
 use crate::draw::votes::{self, Frame, Scene};
 use crate::report::{Report, count, rounded};
-use crate::tasks::watch::{Plan, Solve, play};
+use crate::tasks::watch::{Plan, Solve, draw, play};
 
 /// Number of classes whose votes are reported, strongest first.
-const TOLD: usize = 3;
+const NOTED: usize = 3;
 /// Width of a curve in characters.
 const CURVE: usize = 60;
 
@@ -72,11 +72,11 @@ impl<'a> Film<'a> {
         grid: &ViewGrid,
         plan: &Plan,
         solve: &Solve<u8>,
-    ) -> Report {
+    ) -> Result<Report> {
         let mut report = Report::new();
         let style = Style::detect(self.scene.columns());
         if let Some(last) = self.frames.last() {
-            report.above(votes::text(&self.scene, last, style)).above("\n");
+            draw(&mut report, self.scene.columns(), || Ok(votes::text(&self.scene, last, style)))?;
         }
         let none = vec![0.0; self.classes];
         let votes = self.votes.last().unwrap_or(&none);
@@ -110,14 +110,14 @@ impl<'a> Film<'a> {
         report.value("settled", watched.settled);
         report.value("height", picture.height).value("width", picture.width);
         plan.finish(&mut report, &solve.course, solve.seconds, Vec::new());
-        report
+        Ok(report)
     }
 
     /// The votes of the strongest classes over the iterations.
     fn curves(&self, report: &mut Report, votes: &[f32]) {
         let mut order: Vec<usize> = (0..self.classes).collect();
         order.sort_by(|&a, &b| votes[b].total_cmp(&votes[a]));
-        for (i, &class) in order.iter().take(TOLD).enumerate() {
+        for (i, &class) in order.iter().take(NOTED).enumerate() {
             let curve: Vec<f32> = self.votes.iter().map(|v| v[class]).collect();
             let text = format!("{class}  {}  {:.1} %", bars(&curve, CURVE), 100.0 * votes[class]);
             report.line(if i == 0 { "votes" } else { "" }, text);

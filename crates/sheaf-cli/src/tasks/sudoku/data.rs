@@ -12,7 +12,7 @@ use sheaf_tasks::sudoku::csv::{self, BadLine, MAX_PUZZLES};
 use sheaf_tasks::sudoku::data::{SudokuSet, blanks};
 use sheaf_tasks::sudoku::generate::{Kind, generate_with};
 
-use crate::commands::{Job, check_out};
+use crate::commands::{Job, check_out, without_effect};
 use crate::progress::{Waiting, timed};
 use crate::report::{Report, count, rounded};
 use crate::tasks::verbs::Arguments;
@@ -53,7 +53,7 @@ pub struct DataArgs {
     /// Read puzzles instead: one a line, `.` or 0 for a blank, with or without header and solutions
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Leave out lines that hold no puzzle with a solution, and tell which
+    /// Leave out lines that hold no puzzle with a solution, and list them
     #[arg(long, requires = "from")]
     pub skip_bad: bool,
     /// The file to write
@@ -64,9 +64,13 @@ pub struct DataArgs {
 impl Arguments for DataArgs {
     fn check(self, _json: bool) -> Result<Box<dyn Job>> {
         let Self { from, skip_bad, seed, out, .. } = self;
-        check_out(&out)?;
+        check_out(&out, from.as_deref())?;
         if let Some(from) = from {
             return Ok(Box::new(move || read(&from, skip_bad, &out)));
+        }
+        // clap drops `requires` where the required option conflicts with one that is given.
+        if skip_bad {
+            return Err(without_effect("--skip-bad", "a file to read, --from", "puzzles to draw"));
         }
         let (kind, count) = (self.kind.parse()?, self.count.unwrap_or(0));
         if count == 0 {
@@ -91,7 +95,7 @@ fn draw(kind: Kind, wanted: usize, seed: u64, out: &Path) -> Result<Report> {
 }
 
 /// Number of bad lines that are listed individually.
-const TOLD: usize = 10;
+const NOTED: usize = 10;
 
 fn read(from: &Path, skip_bad: bool, out: &Path) -> Result<Report> {
     let waiting = Waiting::new("reading puzzles");
@@ -116,15 +120,15 @@ fn read(from: &Path, skip_bad: bool, out: &Path) -> Result<Report> {
     if !bad.is_empty() {
         report.line("left out", format!("{} bad lines: {}", count(bad.len()), listed(bad, "; ")));
     }
-    let told = bad.iter().map(|b| json!({ "line": b.line, "reason": b.reason }));
-    report.value("bad", told.collect::<Vec<Value>>()).written(out);
+    let lines = bad.iter().map(|b| json!({ "line": b.line, "reason": b.reason }));
+    report.value("bad", lines.collect::<Vec<Value>>()).written(out);
     Ok(report)
 }
 
 /// The first bad lines, and how many more there are.
 fn listed(bad: &[BadLine], between: &str) -> String {
-    let first: Vec<String> = bad.iter().take(TOLD).map(ToString::to_string).collect();
-    let more = match bad.len().saturating_sub(TOLD) {
+    let first: Vec<String> = bad.iter().take(NOTED).map(ToString::to_string).collect();
+    let more = match bad.len().saturating_sub(NOTED) {
         0 => String::new(),
         n => format!("{between}and {} more", count(n)),
     };

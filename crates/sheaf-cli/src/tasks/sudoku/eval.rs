@@ -4,7 +4,7 @@ use clap::Args;
 use sheaf_admm::Result;
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::metrics::Summary;
-use sheaf_tasks::sudoku::task::{SudokuWeights, evaluate};
+use sheaf_tasks::sudoku::task::{EvalReport, SudokuWeights, evaluate};
 
 use crate::args::rounds;
 use crate::progress::timed;
@@ -16,8 +16,8 @@ use crate::tasks::verbs::EvalOptions;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sudoku")]
 pub struct Options {
-    /// Rounds of solving a puzzle, at most; the experiment's number if not given. After each the agents commit to the
-    /// cells they are surest of
+    /// Also solve in rounds, at most so many: after each the agents commit to the cells they are surest of and start
+    /// over. Reported beside the answers at once, which are those of one negotiation
     #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
 }
@@ -32,10 +32,12 @@ pub(super) fn evaluate_file(
     let (SudokuWeights { experiment, model, params }, own) = (weights, request.own.of::<Options>()?);
     let set = csv::read(&request.data, false)?.set;
     let options = request.options(&experiment.iterations);
-    let rounds = own.rounds.unwrap_or(experiment.iterations.rounds);
-    let (all, seconds) = timed("solving puzzles", set.len(), |progress| {
-        evaluate(&experiment.model, model, params, &set, &options, rounds, progress)
-    })?;
+    let solve = |rounds: usize| {
+        timed("solving puzzles", set.len(), |progress| {
+            evaluate(&experiment.model, model, params, &set, &options, rounds, progress)
+        })
+    };
+    let (all, seconds) = solve(1)?;
     let (s, n) = (&all.summary, set.len());
     let ambiguous = set.ambiguous.iter().filter(|&&a| a).count();
     let mut text = count(n);
@@ -49,13 +51,28 @@ pub(super) fn evaluate_file(
     if ambiguous > 0 {
         unique(report, &all.unique);
     }
-    report.iterations(all.mean_iterations(), &options, rounds);
-    if rounds > 1 {
-        report.line("rounds", format!("{:.2} on average, at most {rounds}", all.mean_rounds()));
-    }
-    report.value("rounds", rounded(all.mean_rounds(), 3)).value("most_rounds", rounds);
+    report.iterations(all.mean_iterations(), &options, 1);
     report.pace(n, seconds);
+    if let Some(most) = own.rounds {
+        in_rounds(report, &solve(most)?.0, most);
+    }
     Ok(())
+}
+
+/// The answers in several rounds, beside those at once.
+fn in_rounds(report: &mut Report, all: &EvalReport, most: usize) {
+    let (s, rounds) = (&all.summary, all.mean_rounds());
+    let mut text = format!("{} solved, {} valid", percent(s.solved, s.boards), percent(s.valid, s.boards));
+    if all.unique.boards < s.boards {
+        text += &format!("; {} of the unique ones solved", percent(all.unique.solved, all.unique.boards));
+    }
+    report.add("rounds_solved", "in rounds", rounded(s.solved_rate(), 6), text);
+    report.value("rounds_valid", rounded(s.valid_rate(), 6));
+    report.value("rounds_unique_solved", rounded(all.unique.solved_rate(), 6));
+    report.value("rounds_blank_accuracy", rounded(s.blank_accuracy(), 6));
+    report.value("rounds_iterations", rounded(all.mean_iterations(), 3));
+    report.add("rounds", "rounds", rounded(rounds, 3), format!("{rounds:.2} on average, at most {most}"));
+    report.value("most_rounds", most);
 }
 
 /// The subset of puzzles with a unique solution, if there are others: only for these is the stored solution the only

@@ -14,7 +14,7 @@ use sheaf_tasks::sudoku::text::{self, Puzzle};
 
 use super::story::Story;
 use crate::args::rounds;
-use crate::commands::{Ending, Job};
+use crate::commands::{Ending, Job, without_effect};
 use crate::draw::{export, sudoku};
 use crate::tasks::fresh_seed;
 use crate::tasks::verbs::Arguments;
@@ -56,8 +56,8 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Rounds of solving, at most; the experiment's number if not given. After each the agents commit to the cells they
-    /// are surest of
+    /// Rounds of solving, at most; the experiment's number if not given, ten for the weights that ship. After each the
+    /// agents commit to the cells they are surest of; with 1 they answer at once, as `sheaf eval` counts
     #[arg(long, value_name = "R", value_parser = rounds)]
     pub rounds: Option<usize>,
     /// Options of every task.
@@ -86,17 +86,22 @@ impl Arguments for SolveArgs {
         let from = match self.puzzle {
             Some(text) if text::looks_like_board(&text) && !Path::new(&text).exists() => {
                 text::parse(&text, "puzzle")?;
-                if let Some(index) = self.index {
-                    let want = "a file of puzzles to count in";
-                    let place = format!("--index {index}");
-                    return Err(Error::new(ErrorKind::Unsupported, place, want, "a typed puzzle"));
+                if self.index.is_some() {
+                    return Err(without_effect("--index", "a file of puzzles to count in", "a typed puzzle"));
                 }
                 From::Typed(text)
             }
             Some(path) => From::File(path.into()),
+            None if self.index.is_some() => {
+                return Err(without_effect("--index", "a file of puzzles to count in", "a fresh puzzle"));
+            }
             None => From::Fresh { kind: self.kind.parse()?, seed: self.seed.unwrap_or_else(fresh_seed) },
         };
-        let plan = self.watch.check::<Sudoku>(json, export::check_name)?;
+        let input = match &from {
+            From::File(path) => Some(path.as_path()),
+            _ => None,
+        };
+        let plan = self.watch.check::<Sudoku>(json, input, export::check_name)?;
         Ok(Box::new(Solve { from, index: self.index, rounds: self.rounds, plan }))
     }
 }
@@ -114,7 +119,7 @@ impl Job for Solve {
         if self.plan.animate {
             story.play()?;
         }
-        let mut report = story.report(&self.plan);
+        let mut report = story.report(&self.plan)?;
         if let From::Fresh { seed, kind } = self.from {
             report.value("seed", seed).value("kind", kind.name());
         }

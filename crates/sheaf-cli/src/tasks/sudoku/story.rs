@@ -64,13 +64,13 @@ impl Story {
         })
     }
 
-    pub(super) fn report(&self, plan: &Plan) -> Report {
+    pub(super) fn report(&self, plan: &Plan) -> Result<Report> {
         let (puzzle, k) = (&self.puzzle, self.iterations);
         let score = score(&puzzle.givens, &puzzle.solution, self.answer());
         let unique = puzzle.other.is_none();
         let solved = unique && score.solved;
         let mut report = Report::new();
-        report.above(self.strip()).above("\n");
+        watch::draw(&mut report, terminal::WIDTH, || Ok(self.strip()))?;
         report.line("puzzle", format!("{}, {} blanks", self.title, blanks(&puzzle.givens)));
         report.value("puzzle", digits(&puzzle.givens)).value("board", digits(self.answer()));
         report.value("solution", digits(&puzzle.solution)).value("unique", unique);
@@ -90,7 +90,7 @@ impl Story {
         let violated: Vec<usize> = self.boards.iter().map(|b| violated(&puzzle.givens, b)).collect();
         report.value("violated", violated);
         plan.finish(&mut report, &self.course, self.seconds, self.notes());
-        report
+        Ok(report)
     }
 
     /// The puzzle and the boards as they fill in.

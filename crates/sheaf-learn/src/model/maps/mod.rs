@@ -21,7 +21,7 @@ use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack
 use sheaf_admm::{Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::low_rank::LowRankShape;
-use sheaf_kernels::vector::add;
+use sheaf_kernels::vector::{add, dot};
 
 use crate::init;
 use crate::model::cayley::Cayley;
@@ -51,7 +51,8 @@ pub enum Form {
 pub struct ModelMaps {
     form: Form,
     kind: MapKind,
-    base: Range<usize>, // [bases, d_e, d_v]
+    base: Range<usize>,   // [bases, d_e, d_v]
+    scales: Range<usize>, // [d_e], logarithms; empty without scales
     rank: usize,
     scale: f64,
     d_v: usize,
@@ -93,6 +94,8 @@ impl ModelMaps {
                 start..end
             }
         };
+        let scaled = choices.admm() && choices.maps == MapKind::Orthonormal && section.scales;
+        let scales = if scaled { layout.add("maps/scale", &[d_e]) } else { layout.len()..layout.len() };
         let gram = matches!(choices.consensus, ConsensusKind::Gram | ConsensusKind::ClosedForm);
         let form = match choices.maps {
             _ if !choices.admm() => Form::None,
@@ -106,7 +109,7 @@ impl ModelMaps {
         let scale = section.alpha / section.rank.max(1) as f64;
         let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
         let precision = Precision::Full;
-        Self { form, kind, base, rank, scale, d_v, d_e, slots, start, precision }
+        Self { form, kind, base, scales, rank, scale, d_v, d_e, slots, start, precision }
     }
 
     /// Sets the precision of the products, forward and adjoint.
@@ -170,7 +173,10 @@ impl ModelMaps {
                 p.base.ensure(len);
                 let all = &mut p.base[..len];
                 match self.kind {
-                    MapKind::Orthonormal => p.cayley.forward(self.d_v, own, all),
+                    MapKind::Orthonormal => {
+                        p.cayley.forward(self.d_v, own, all);
+                        self.lengthen(&params[self.scales.clone()], all);
+                    }
                     _ => all.chunks_exact_mut(own.len()).for_each(|slots| slots.copy_from_slice(own)),
                 }
                 p.stack.set_precision(self.precision)?;
@@ -182,6 +188,7 @@ impl ModelMaps {
     /// Adjoint of [`prepare`](Self::prepare) where maps are shared: adds to `d_params`.
     pub fn prepare_vjp<T: Real>(
         &self,
+        params: &[T],
         p: &mut PreparedMaps<T>,
         grad: &SharedStackGrad<T>,
         d_params: &mut [T],
@@ -189,16 +196,47 @@ impl ModelMaps {
         if self.form != Form::Shared || !self.trained() {
             return Ok(());
         }
-        let (len, d_base) = (self.slots * self.d_e * self.d_v, &mut d_params[self.base.clone()]);
+        let len = self.slots * self.d_e * self.d_v;
         p.d_stack.ensure(len);
         let d_stack = &mut p.d_stack[..len];
         d_stack.fill(T::ZERO);
         p.stack.vjp(grad, d_stack)?;
         match self.kind {
-            MapKind::Orthonormal => p.cayley.vjp(self.d_v, d_stack, d_base),
-            _ => d_stack.chunks_exact(d_base.len()).for_each(|slots| add(d_base, slots)),
+            MapKind::Orthonormal => {
+                self.lengthen_vjp(
+                    &params[self.scales.clone()],
+                    &p.base[..len],
+                    d_stack,
+                    &mut d_params[self.scales.clone()],
+                );
+                p.cayley.vjp(self.d_v, d_stack, &mut d_params[self.base.clone()]);
+            }
+            _ => {
+                let d_base = &mut d_params[self.base.clone()];
+                d_stack.chunks_exact(d_base.len()).for_each(|slots| add(d_base, slots));
+            }
         }
         Ok(())
+    }
+
+    /// Multiplies row k of every slot by exp(scale k); a scale of 0 is a length of 1.
+    fn lengthen<T: Real>(&self, scales: &[T], rows: &mut [T]) {
+        if !scales.is_empty() {
+            for (row, &scale) in rows.chunks_exact_mut(self.d_v).zip(scales.iter().cycle()) {
+                let length = scale.exp();
+                row.iter_mut().for_each(|v| *v *= length);
+            }
+        }
+    }
+
+    /// Adjoint of [`lengthen`](Self::lengthen), given the lengthened rows: adds to `d_scales`, and turns the gradient of
+    /// the rows into that of rows of length 1.
+    fn lengthen_vjp<T: Real>(&self, scales: &[T], rows: &[T], d_rows: &mut [T], d_scales: &mut [T]) {
+        let pairs = rows.chunks_exact(self.d_v).zip(d_rows.chunks_exact(self.d_v));
+        for (k, (row, d_row)) in pairs.enumerate().filter(|_| !scales.is_empty()) {
+            d_scales[k % scales.len()] += dot(row, d_row);
+        }
+        self.lengthen(scales, d_rows);
     }
 
     /// Zeros for the gradient of the prepared maps.

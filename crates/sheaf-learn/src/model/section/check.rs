@@ -6,7 +6,7 @@ use super::{
     AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
 };
 use crate::config::word;
-use crate::limits::{MAX_PARAMETERS, MAX_WIDTH, at_most, check_width, product};
+use crate::limits::{MAX_PARAMETERS, MAX_WIDTH, at_most, check_width, is_positive_f32, product};
 
 impl ModelSection {
     /// Turns words into choices and rejects invalid combinations. `slots` is the number of slots of an agent.
@@ -35,15 +35,18 @@ impl ModelSection {
             ("l1_init", self.l1_init),
             ("upper_init", self.upper_init),
         ] {
-            if !(value.is_finite() && value > 0.0) {
-                let place = format!("model.{name}");
-                return Err(Error::new(ErrorKind::NotPositive, place, "a finite number above 0", value));
+            if !is_positive_f32(value) {
+                let (place, want) = (format!("model.{name}"), "a finite number above 0 that f32 can hold");
+                return Err(Error::new(ErrorKind::NotPositive, place, want, value));
             }
         }
         for (name, value) in [("l1", self.l1), ("cg_tolerance", self.cg_tolerance)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(wrong(name, "a finite number, 0 or above", value));
+            if !(value == 0.0 || is_positive_f32(value)) {
+                return Err(wrong(name, "a finite number above 0 that f32 can hold, or 0", value));
             }
+        }
+        if !(self.alpha as f32).is_finite() {
+            return Err(wrong("alpha", "a finite number that f32 can hold", self.alpha));
         }
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(wrong("momentum", "a number from 0 to below 1", self.momentum));
@@ -173,6 +176,11 @@ impl ModelSection {
             return Err(
                 wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
             );
+        }
+        if self.scales && maps != MapKind::Orthonormal {
+            let (want, got) = ("false without orthonormal maps", "true");
+            return Err(refused("model.scales", want, got)
+                .hint("other maps learn their scales as they are; set model.maps = \"orthonormal\""));
         }
         if self.gates && maps != MapKind::LowRank {
             return Err(refused("model.gates", "false without a LoRA update", "true")

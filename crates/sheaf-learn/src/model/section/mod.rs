@@ -24,6 +24,9 @@ pub struct ModelSection {
     /// `low-rank` (base maps with a LoRA update per view), `shared` (base maps alone; `slot` means the same),
     /// `orthonormal` (the stacked base maps are an orthogonal matrix) or `identity` (fixed).
     pub maps: String,
+    /// Whether orthonormal maps have a learned scale for each dimension of an edge, shared by the slots: how strongly
+    /// neighbours agree in it.
+    pub scales: bool,
     /// `slot` (one base map per slot) or `global` (one for all slots).
     pub sharing: String,
     /// Rank of the LoRA update.
@@ -91,6 +94,7 @@ impl Default for ModelSection {
             d_v: 10,
             d_e: 5,
             maps: "low-rank".into(),
+            scales: false,
             sharing: "slot".into(),
             rank: 4,
             alpha: 1.0,

@@ -150,6 +150,10 @@ impl Trainable for CnnTask {
         Ok(vec![("accuracy".to_string(), batch.accuracy())])
     }
 
+    fn split(&self) -> &str {
+        self.experiment.data.split()
+    }
+
     fn present_config(&self, place: &str, config: &str) -> Result<String> {
         strict::to_toml(&strict::parse::<CnnExperiment>(place, config, &[])?)
     }

@@ -17,11 +17,17 @@ const SOLUTION_NAMES: [&str; 4] = ["solution", "solutions", "answer", "answers"]
 const NEARLY: usize = 27;
 
 impl Columns {
-    /// The columns of a header line; `None` if the line is data.
+    /// The columns of a header line; `None` if the line is data, or names two columns for the same board.
     pub(super) fn of_header(line: &str) -> Option<Self> {
-        let place =
-            |names: &[&str]| fields(line).position(|f| names.iter().any(|name| f.eq_ignore_ascii_case(name)));
-        place(&PUZZLE_NAMES).map(|puzzle| Self { puzzle, solution: place(&SOLUTION_NAMES) })
+        let named = |names: &[&str]| -> Vec<usize> {
+            let is_name = |f: &str| names.iter().any(|name| f.eq_ignore_ascii_case(name));
+            fields(line).enumerate().filter(|(_, f)| is_name(f)).map(|(at, _)| at).collect()
+        };
+        match (&named(&PUZZLE_NAMES)[..], &named(&SOLUTION_NAMES)[..]) {
+            (&[puzzle], []) => Some(Self { puzzle, solution: None }),
+            (&[puzzle], &[solution]) => Some(Self { puzzle, solution: Some(solution) }),
+            _ => None,
+        }
     }
 
     /// The columns of a line of data; `None` unless all its boards have 81 cells, and there is one or two.
@@ -94,6 +100,15 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_names_two_puzzles_or_two_solutions_is_none() {
+        let columns = |line: &str| Columns::of_header(line).map(|c| (c.puzzle, c.solution));
+        assert_eq!(columns("id,Puzzle,rating,Solution"), Some((1, Some(3))));
+        assert_eq!(columns("solution;puzzle"), Some((1, Some(0))));
+        assert_eq!(columns("puzzle,puzzle"), None);
+        assert_eq!(columns("puzzle,solution,answers"), None);
+    }
 
     #[test]
     fn numbers_and_ratings_are_no_boards_but_a_board_that_lost_cells_is_one() {

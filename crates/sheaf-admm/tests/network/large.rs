@@ -1,0 +1,146 @@
+//! Networks of more than one chunk: the same bits on any number of threads, no allocation, and the right point.
+
+use sheaf_admm::Matrix;
+use sheaf_admm::chunks::AGENTS;
+use sheaf_admm::network::{Edge, Network, Settings, Solver};
+use sheaf_admm::x_update::Quadratic;
+use sheaf_testkit::{TestRng, allocations};
+
+const D: usize = 4;
+const SHARED: usize = 3;
+const SIDE: usize = 96;
+
+struct Case {
+    quad: Vec<Vec<f64>>,
+    q: Vec<Vec<f64>>,
+    pairs: Vec<(usize, usize)>,
+}
+
+/// A grid of agents with dense quadratics, and some long edges.
+fn case() -> Case {
+    const { assert!(SIDE * SIDE > 2 * AGENTS) };
+    let (mut rng, count) = (TestRng::new(5), SIDE * SIDE);
+    let mut case = Case { quad: vec![], q: vec![], pairs: vec![] };
+    for i in 0..count {
+        let m = rng.normals(D * D);
+        let entry = |i: usize, j: usize| (0..D).map(|l| m[i * D + l] * m[j * D + l]).sum::<f64>() / D as f64;
+        case.quad
+            .push((0..D * D).map(|k| entry(k / D, k % D) + if k / D == k % D { 0.5 } else { 0.0 }).collect());
+        case.q.push(rng.normals(D));
+        if i % SIDE + 1 < SIDE {
+            case.pairs.push((i, i + 1));
+        }
+        if i + SIDE < count {
+            case.pairs.push((i, i + SIDE));
+        }
+        if i % 100 == 7 {
+            case.pairs.push((i, (i * 31) % count));
+        }
+    }
+    case
+}
+
+impl Case {
+    fn solver(&self, soft: Option<f64>, settings: Settings) -> Solver {
+        let mut net = Network::new();
+        let agents: Vec<_> = self
+            .quad
+            .iter()
+            .zip(&self.q)
+            .map(|(m, q)| net.agent(Quadratic::new(Matrix::dense(D, D, m.clone()), q.clone())).unwrap())
+            .collect();
+        let first = Matrix::selector(D, [0, 1, 2]);
+        for &(a, b) in &self.pairs {
+            let edge = Edge::new(agents[a], &first, agents[b], &first);
+            net.edge(match soft {
+                Some(weight) => edge.soft(weight),
+                None => edge,
+            })
+            .unwrap();
+        }
+        net.solver(settings).unwrap()
+    }
+
+    /// Q x + q of every number.
+    fn slopes(&self, x: &[f64]) -> Vec<f64> {
+        let of = |k: usize| {
+            let (i, row) = (k / D, k % D);
+            (0..D).map(|j| self.quad[i][row * D + j] * x[i * D + j]).sum::<f64>() + self.q[i][row]
+        };
+        (0..x.len()).map(of).collect()
+    }
+}
+
+fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, |m, v| m.max(v.abs()))
+}
+
+#[test]
+fn a_large_soft_network_ends_where_all_slopes_cancel() {
+    let (case, weight) = (case(), 2.0);
+    let mut solver = case.solver(Some(weight), Settings { tol: 1e-9, ..Settings::default() });
+    let solution = solver.solve().unwrap();
+    assert!(solution.is_solved(), "{} {:?}", solution.status(), solution.misses());
+    let x = solution.all_x();
+    let mut slopes = case.slopes(x);
+    for &(a, b) in &case.pairs {
+        for k in 0..SHARED {
+            let r = weight * (x[a * D + k] - x[b * D + k]);
+            slopes[a * D + k] += r;
+            slopes[b * D + k] -= r;
+        }
+    }
+    assert!(largest(slopes) < 1e-6, "solved in {} iterations", solution.iterations());
+}
+
+#[test]
+fn a_large_hard_network_agrees_and_its_prices_balance_the_slopes() {
+    let case = case();
+    let mut solver = case.solver(None, Settings { tol: 1e-9, ..Settings::default() });
+    let solution = solver.solve().unwrap().clone();
+    assert!(solution.is_solved(), "{} {:?}", solution.status(), solution.misses());
+    let x = solution.all_x();
+    assert!(
+        largest(case.pairs.iter().flat_map(|&(a, b)| (0..SHARED).map(move |k| x[a * D + k] - x[b * D + k])))
+            < 1e-6
+    );
+    // 0 = ∇f + Fᵀλ for every agent: the prices are multipliers, though not the only ones.
+    let mut slopes = case.slopes(x);
+    for (edge, &(a, b)) in solver.network().edge_ids().zip(&case.pairs) {
+        for (k, price) in solution.price(edge).iter().enumerate() {
+            slopes[a * D + k] += price;
+            slopes[b * D + k] -= price;
+        }
+    }
+    assert!(largest(slopes) < 1e-4);
+}
+
+#[test]
+fn a_large_network_has_the_same_bits_on_any_number_of_threads() {
+    let case = case();
+    for soft in [Some(2.0), None] {
+        let solve = |threads: usize| {
+            let settings = Settings { tol: 1e-4, threads, ..Settings::default() };
+            let mut solver = case.solver(soft, settings);
+            let solution = solver.solve().unwrap();
+            (solution.iterations(), solution.all_x().iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+        };
+        let one = solve(1);
+        assert!(solve(2) == one && solve(0) == one, "soft {soft:?}");
+    }
+}
+
+#[test]
+fn a_large_network_is_solved_again_without_allocation() {
+    let case = case();
+    for soft in [Some(2.0), None] {
+        let mut solver = case.solver(soft, Settings { tol: 1e-4, ..Settings::default() });
+        solver.solve().unwrap();
+        let agents: Vec<_> = solver.network().agent_ids().collect();
+        let count = allocations(|| {
+            solver.update_q(agents[7], &[3.0, -1.0, 0.5, 0.1]).unwrap();
+            assert!(solver.solve().unwrap().is_solved());
+        });
+        assert_eq!(count, 0, "soft {soft:?}");
+    }
+}

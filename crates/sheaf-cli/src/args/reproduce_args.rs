@@ -1,0 +1,79 @@
+//! Arguments of `sheaf reproduce`.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use sheaf_reproduce::{Scale, tables};
+
+use super::threads;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  sheaf reproduce all --scale quick --out runs/quick
+  sheaf reproduce maze-baselines --only pm-max --seeds 42 --out runs/paper
+  sheaf reproduce maze-baselines ablations --list --out runs/paper
+  sheaf reproduce all --from results --out runs/report
+
+Runs what is missing and writes DIR/report.md and DIR/report.html. Ctrl-C or a kill loses nothing:
+the same command goes on. DIR/results holds metrics and configurations without weights.";
+
+/// `sheaf reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Which tables
+    #[arg(value_name = "TABLE", required = true, value_parser = PossibleValuesParser::new(names()))]
+    pub tables: Vec<String>,
+    /// How much of the published schedules
+    #[arg(long, value_enum, default_value = "full")]
+    pub scale: ScaleArg,
+    /// Seeds of the runs; the paper's three if not given, one of them at scale quick
+    #[arg(long, value_name = "S,S,…", value_delimiter = ',')]
+    pub seeds: Vec<u64>,
+    /// Only this row; may be repeated
+    #[arg(long, value_name = "ROW")]
+    pub only: Vec<String>,
+    /// Show the plan and how far every run is, and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Write the report of these results and run nothing
+    #[arg(long, value_name = "DIR", conflicts_with = "list")]
+    pub from: Option<PathBuf>,
+    /// Folder with the files of MNIST
+    #[arg(long, value_name = "DIR", default_value = "data/mnist")]
+    pub mnist: PathBuf,
+    /// Puzzles to take instead of generated ones
+    #[arg(long, value_name = "FILE.csv")]
+    pub sudoku: Option<PathBuf>,
+    /// Threads; one per core if not given
+    #[arg(long, value_name = "T", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// The folder of runs, results and report
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// How much of the published schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScaleArg {
+    /// All of them
+    Full,
+    /// Half of their steps
+    Half,
+    /// A few steps on small data: a test, not comparable with anything
+    Quick,
+}
+
+impl From<ScaleArg> for Scale {
+    fn from(arg: ScaleArg) -> Self {
+        match arg {
+            ScaleArg::Full => Self::Full,
+            ScaleArg::Half => Self::Half,
+            ScaleArg::Quick => Self::Quick,
+        }
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    tables::all().iter().map(|table| table.name).chain(["all"]).collect()
+}

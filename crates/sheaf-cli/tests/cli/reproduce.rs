@@ -1,0 +1,122 @@
+//! `sheaf reproduce` at a tiny scale, killed once in the middle; and `sheaf figure`.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::support::{fails, json, ok};
+
+const WANTED: &str = "reproduce maze-baselines --only sheaf-admm --only cm-max --scale quick --out";
+
+fn weights(folder: &Path, out: &str, run: &str) -> PathBuf {
+    folder.join(out).join("runs/quick").join(run).join("final.safetensors")
+}
+
+/// Starts the tool and kills it once `until` exists.
+fn killed_after(folder: &Path, arguments: &str, until: &Path) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sheaf"))
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !until.exists() && start.elapsed() < Duration::from_secs(300) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before {}", until.display());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn record(folder: &Path, out: &str, run: &str) -> Value {
+    let path = folder.join(out).join("results/quick").join(run).join("result.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = json(folder, &format!("{WANTED} whole"));
+    assert_eq!((told["runs"].as_u64(), told["finished"].as_u64()), (Some(2), Some(2)));
+    // Killed in the middle of the first training.
+    let first = folder.join("killed/runs/quick/maze-s42");
+    killed_after(folder, &format!("{WANTED} killed"), &first.join("checkpoints/step-00000004.safetensors"));
+    assert!(!first.join("final.safetensors").exists(), "killed too late to show anything");
+    let list = ok(folder, &format!("{WANTED} killed --list"));
+    assert!(list.contains("stopped after step") && list.contains("not started"), "{list}");
+    ok(folder, &format!("{WANTED} killed"));
+    for run in ["maze-s42", "maze-mpnn-cm-max-s42"] {
+        let [whole, killed] =
+            ["whole", "killed"].map(|out| std::fs::read(weights(folder, out, run)).unwrap());
+        assert!(whole == killed, "{run}: other bits after a kill");
+        let [whole, killed] = ["whole", "killed"].map(|out| record(folder, out, run));
+        assert_eq!(whole["evals"], killed["evals"], "{run}");
+        assert_eq!(whole["status"], "finished");
+    }
+    let made = |run: &str| std::fs::metadata(weights(folder, "killed", run)).unwrap().modified().unwrap();
+    let before = made("maze-s42");
+    ok(folder, &format!("{WANTED} killed"));
+    assert_eq!(before, made("maze-s42"), "a finished run is not repeated");
+    let report = std::fs::read_to_string(folder.join("killed/report.md")).unwrap();
+    assert!(report.contains("/ 99.9 ± 0.1") && report.contains("not comparable"), "{report}");
+    assert!(report.contains("sheaf train experiments/maze.toml"), "{report}");
+    let page = std::fs::read_to_string(folder.join("killed/report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("<table>") && !page.contains("<script"));
+    // Another table takes the same training and only evaluates.
+    ok(folder, "reproduce sizes --only n-19 --scale quick --out killed --list");
+    let from = "reproduce maze-baselines --from killed/results --out again";
+    ok(folder, from);
+    let again = std::fs::read_to_string(folder.join("again/report.md")).unwrap();
+    assert!(again.contains("not run / 93.8 ± 6.3"), "rows without records say so: {again}");
+}
+
+#[test]
+fn a_run_that_cannot_be_made_leaves_a_row_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = json(folder, "reproduce robustness --only none --scale quick --mnist nowhere --out out");
+    assert_eq!((told["finished"].as_u64(), told["failed"].as_u64()), (Some(0), Some(3)));
+    let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
+    assert!(report.contains("failed / 99.3") && report.contains("nowhere"), "{report}");
+}
+
+#[test]
+fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (arguments, said) in [
+        ("reproduce mazes --out x", "maze-baselines"),
+        ("reproduce all --scale tiny --out x", "full, half, quick"),
+        ("reproduce maze-baselines --only pm --out x", "pm-max"),
+        ("figure pie --out x.svg", "evolution"),
+        ("figure evolution --out x.jpg", ".svg, .png or .pdf"),
+        ("figure learning-curve --out x.svg", "--runs"),
+        ("figure sizes --out x.svg", "--from"),
+        ("figure compare --out x.svg", "--with"),
+        ("figure views --with builtin:maze --out x.svg", "figure compare"),
+    ] {
+        let text = fails(folder, arguments);
+        assert!(text.starts_with("exit 2") && text.contains(said), "{arguments}: {text}");
+    }
+}
+
+#[test]
+fn a_figure_is_drawn_from_a_file_or_a_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    ok(folder, "data maze --size 9 --count 2 --out m.npz");
+    let told = json(folder, "figure evolution --data m.npz --index 1 --iterations 5 --at 1,5 --out e.svg");
+    assert_eq!(told["figure"], "evolution");
+    let svg = std::fs::read_to_string(folder.join("e.svg")).unwrap();
+    assert!(svg.contains("k = 5") && !svg.contains("k = 3"));
+    ok(folder, "figure sudoku-evolution --seed 3 --iterations 5 --out s.pdf");
+    assert!(std::fs::read(folder.join("s.pdf")).unwrap().starts_with(b"%PDF"));
+    let text = fails(folder, "figure dynamics --data m.npz --index 2 --out d.svg");
+    assert!(text.contains("--index"), "{text}");
+}

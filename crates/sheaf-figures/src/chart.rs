@@ -1,0 +1,232 @@
+//! Charts: curves over an axis, linear or logarithmic, with the axes and fonts of all figures.
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::{
+    Cartesian2d, ChartBuilder, ChartContext, Circle, IntoLogRange, LineSeries, PathElement, Ranged,
+    SVGBackend,
+};
+use plotters::style::{Color, ShapeStyle};
+use sheaf_admm::Result;
+
+use crate::colour::{self, Colour, GRID, INK};
+use crate::sheet::{Anchor, SMALL, Sheet, TEXT, UNITS, drawn, style};
+
+/// A curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// What it is.
+    pub name: String,
+    /// Its points; those that are not finite are left out.
+    pub points: Vec<(f64, f64)>,
+    /// Deviations of the points, drawn as bars; none if empty.
+    pub spread: Vec<f64>,
+}
+
+/// How curves are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// Lines.
+    Lines,
+    /// Thin lines.
+    Thin,
+    /// Lines with a dot at every point.
+    Dots,
+}
+
+/// A chart without its curves.
+#[derive(Clone, Debug)]
+pub struct Axes<'a> {
+    /// Title; none if empty.
+    pub title: &'a str,
+    /// Label of the horizontal axis.
+    pub x: &'a str,
+    /// Label of the vertical axis.
+    pub y: &'a str,
+    /// Range of the horizontal axis; that of the curves if not given.
+    pub x_range: Option<(f64, f64)>,
+    /// Range of the vertical axis; that of the curves if not given.
+    pub y_range: Option<(f64, f64)>,
+    /// Whether the vertical axis is logarithmic.
+    pub log: bool,
+    /// Whether the vertical axis is in percent.
+    pub percent: bool,
+    /// How curves are drawn.
+    pub marks: Marks,
+    /// A dashed horizontal line.
+    pub limit: Option<f64>,
+}
+
+impl<'a> Axes<'a> {
+    /// Linear axes with these labels.
+    pub fn new(x: &'a str, y: &'a str) -> Self {
+        let (title, x_range, y_range, limit) = ("", None, None, None);
+        Self { title, x, y, x_range, y_range, log: false, percent: false, marks: Marks::Lines, limit }
+    }
+
+    /// Draws the chart into a rectangle of the page.
+    pub fn draw(
+        &self,
+        sheet: &Sheet<'_>,
+        (x, y, width, height): (f64, f64, f64, f64),
+        curves: &[(&Curve, Colour)],
+    ) -> Result<()> {
+        let finite = || {
+            curves
+                .iter()
+                .flat_map(|(c, _)| &c.points)
+                .filter(|(x, y)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0))
+        };
+        let over = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
+        };
+        let xs = widened(self.x_range.unwrap_or_else(|| over(&mut finite().map(|p| p.0))));
+        let ys = widened(self.y_range.unwrap_or_else(|| over(&mut finite().map(|p| p.1))));
+        let mut top = y;
+        if !self.title.is_empty() {
+            sheet.styled(x + 0.5 * width, y + 6.0, &style(TEXT, INK, false), Anchor::Middle, self.title)?;
+            top += 14.0;
+        }
+        let units = |value: f64| (value * UNITS).round() as u32;
+        let area = sheet.part(x + 12.0, top, width - 12.0, height - (top - y));
+        let mut builder = ChartBuilder::on(&area);
+        builder.margin(units(4.0)).margin_right(units(12.0));
+        builder.x_label_area_size(units(24.0)).y_label_area_size(units(34.0));
+        if self.log {
+            let (low, high) = (10f64.powf(ys.0.max(1e-300).log10().floor()), 10f64.powf(ys.1.log10().ceil()));
+            let high = if high > low { high } else { 10.0 * low };
+            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, (low..high).log_scale()))?;
+            self.mesh(&mut chart, &|y| power(*y))?;
+            self.series(&mut chart, curves, xs)?;
+        } else {
+            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, ys.0..ys.1))?;
+            let percent = self.percent;
+            self.mesh(&mut chart, &move |y| if percent { format!("{:.0}", 100.0 * y) } else { short(*y) })?;
+            self.series(&mut chart, curves, xs)?;
+        }
+        let middle = top + 0.5 * (height - (top - y) - 24.0);
+        sheet.upwards(x + 6.0, middle, SMALL, self.y)?;
+        sheet.text(x + 12.0 + 0.5 * (width + 26.0), y + height - 5.0, SMALL, Anchor::Middle, self.x)
+    }
+
+    fn mesh<Y>(&self, chart: &mut Chart<'_, '_, Y>, y: &dyn Fn(&f64) -> String) -> Result<()>
+    where
+        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let line = |colour: Colour, width: f64| {
+            let stroke_width = (width * UNITS).round() as u32;
+            ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width }
+        };
+        let mut mesh = chart.configure_mesh();
+        mesh.x_labels(6).y_labels(6).max_light_lines(1);
+        mesh.bold_line_style(line(GRID, 0.5)).light_line_style(plotters::style::TRANSPARENT);
+        mesh.axis_style(line(INK, 0.7)).label_style(style(SMALL, INK, false));
+        mesh.x_label_formatter(&|x| short(*x)).y_label_formatter(y);
+        drawn(mesh.draw())
+    }
+
+    fn series<Y>(
+        &self,
+        chart: &mut Chart<'_, '_, Y>,
+        curves: &[(&Curve, Colour)],
+        xs: (f64, f64),
+    ) -> Result<()>
+    where
+        Y: Ranged<ValueType = f64>,
+    {
+        let stroke = |colour: Colour, width: f64| ShapeStyle {
+            color: colour.to_rgba(),
+            filled: false,
+            stroke_width: (width * UNITS).round() as u32,
+        };
+        if let Some(limit) = self.limit {
+            let dash = (xs.1 - xs.0) / 60.0;
+            for i in (0..60).step_by(2) {
+                let x = xs.0 + dash * f64::from(i);
+                let dashes = vec![(x, limit), (x + dash, limit)];
+                drawn(chart.draw_series([PathElement::new(dashes, stroke(INK, 0.7))]))?;
+            }
+        }
+        for (curve, colour) in curves {
+            let points: Vec<(f64, f64)> = curve
+                .points
+                .iter()
+                .copied()
+                .filter(|(x, y)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0))
+                .collect();
+            let width = if self.marks == Marks::Thin { 0.8 } else { 1.4 };
+            drawn(chart.draw_series(LineSeries::new(points.iter().copied(), stroke(*colour, width))))?;
+            for (&(x, y), &spread) in curve.points.iter().zip(&curve.spread).filter(|(_, s)| **s > 0.0) {
+                let bar = vec![(x, y - spread), (x, y + spread)];
+                drawn(chart.draw_series([PathElement::new(bar, stroke(*colour, 0.8))]))?;
+            }
+            if self.marks == Marks::Dots {
+                let radius = (2.0 * UNITS) as u32;
+                let dots = points.iter().map(|&at| Circle::new(at, radius, colour.filled()));
+                drawn(chart.draw_series(dots))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Curves with the colours of [`colour::curve`].
+pub fn coloured(curves: &[Curve]) -> Vec<(&Curve, Colour)> {
+    curves.iter().enumerate().map(|(i, curve)| (curve, colour::curve(i))).collect()
+}
+
+type Chart<'a, 'b, Y> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<<std::ops::Range<f64> as AsRangedCoord>::CoordDescType, Y>>;
+
+/// A range with some room, also where there is nothing or one value only.
+fn widened((low, high): (f64, f64)) -> (f64, f64) {
+    match (low.is_finite() && high.is_finite(), high > low) {
+        (false, _) => (0.0, 1.0),
+        (true, true) => (low, high),
+        (true, false) => (low - 0.5 * low.abs().max(1.0), high + 0.5 * high.abs().max(1.0)),
+    }
+}
+
+/// A number with as few digits as it needs: 0.25, 12, 3k, 1.5M.
+pub fn short(value: f64) -> String {
+    let trim = |text: String| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    };
+    let size = value.abs();
+    if size >= 1e6 {
+        trim(format!("{:.2}", value / 1e6)) + "M"
+    } else if size >= 1e4 {
+        trim(format!("{:.1}", value / 1e3)) + "k"
+    } else if size >= 1e-3 || size == 0.0 {
+        trim(format!("{value:.3}"))
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
+/// A power of ten as 10⁻³.
+fn power(value: f64) -> String {
+    let exponent = value.log10();
+    if (exponent - exponent.round()).abs() > 1e-9 {
+        return String::new();
+    }
+    let superscript = |c: char| match c {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or(0)).unwrap_or('?'),
+    };
+    format!("10{}", (exponent.round() as i64).to_string().chars().map(superscript).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_short_as_they_can_be() {
+        assert_eq!([0.25, 12.0, 15_000.0, 1.5e6, 0.0].map(short), ["0.25", "12", "15k", "1.5M", "0"]);
+        assert_eq!([0.001, 100.0, 20.0].map(power), ["10⁻³", "10²", ""]);
+    }
+}

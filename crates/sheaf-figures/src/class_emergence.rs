@@ -1,0 +1,76 @@
+//! How a class emerges: every pixel in the colour of the class its agent votes for, darker where the agent is more
+//! certain, and the votes of all classes over the iterations.
+
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_tasks::mnist::metrics::{agent_votes, vote};
+
+use crate::chart::{Axes, Curve};
+use crate::colour::{self, Colour, PAPER, WALL};
+use crate::evolution::{owners, picture, side};
+use crate::file::Figure;
+use crate::legend;
+use crate::sheet::{Anchor, FULL, TEXT, figure};
+use crate::story::{Scene, Story};
+
+/// The class an agent votes for, and how certain it is.
+pub(crate) type Vote = (usize, f32);
+
+/// The vote of every agent.
+pub(crate) fn votes(outputs: &[f32], classes: usize) -> Vec<Vote> {
+    agent_votes(outputs, classes).collect()
+}
+
+/// The colour of a vote: white for no preference.
+pub(crate) fn colour_of((class, sure): Vote, classes: usize) -> Colour {
+    let none = 1.0 / classes as f64;
+    colour::mix(PAPER, colour::class(class), (f64::from(sure) - none) / (1.0 - none))
+}
+
+/// The figure of one story.
+pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
+    let Scene::Picture { image, label, classes, grid } = &story.scene else {
+        let got = story.scene.task();
+        return Err(Error::new(ErrorKind::Unsupported, "figure class-emergence", "weights of pictures", got)
+            .hint("take builtin:mnist, or weights of an experiment on MNIST"));
+    };
+    let (classes, shown) = (*classes, story.among(shown));
+    let side = side(shown.len() + 1).min(105.0);
+    let height = side + 48.0 + 170.0;
+    figure(FULL, height, |sheet| {
+        let owner = owners(grid);
+        sheet.text(0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("label {label}"))?;
+        let ink = |p: usize| colour::mix(PAPER, WALL, f64::from(image[p]) / 255.0);
+        picture(sheet, (1.0, 20.0, side), grid, ink)?;
+        for (column, &k) in shown.iter().enumerate() {
+            let x = 1.0 + (side + 8.0) * (column + 1) as f64;
+            sheet.text(x + 0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("k = {k}"))?;
+            let votes = votes(story.outputs(k), classes);
+            picture(sheet, (x, 20.0, side), grid, |p| {
+                owner[p].map_or(PAPER, |agent| colour_of(votes[agent], classes))
+            })?;
+        }
+        let names: Vec<String> = (0..classes.min(10)).map(|c| c.to_string()).collect();
+        let keys: Vec<(Colour, &str)> =
+            names.iter().enumerate().map(|(c, name)| (colour::class(c), name.as_str())).collect();
+        sheet.text(2.0, side + 34.0, TEXT, Anchor::Left, "class")?;
+        legend::keys(sheet, (40.0, side + 34.0), &keys)?;
+        let curves = course(story, classes);
+        let drawn: Vec<(&Curve, Colour)> =
+            curves.iter().enumerate().map(|(c, curve)| (curve, colour::class(c))).collect();
+        let axes =
+            Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", "mean vote (%)") };
+        axes.draw(sheet, (0.0, side + 46.0, FULL, 168.0), &drawn)
+    })
+}
+
+/// The mean vote of every class over the iterations.
+fn course(story: &Story, classes: usize) -> Vec<Curve> {
+    let mut curves: Vec<Curve> =
+        (0..classes).map(|c| Curve { name: c.to_string(), ..Curve::default() }).collect();
+    let mut mean = vec![0.0; classes];
+    for k in 1..=story.frames() {
+        vote(story.outputs(k), &mut mean);
+        curves.iter_mut().zip(&mean).for_each(|(c, &v)| c.points.push((k as f64, f64::from(v))));
+    }
+    curves
+}

@@ -1,0 +1,54 @@
+//! Two models on the same sample, one above the other, and how much of the answer is right over the iterations.
+
+use sheaf_admm::{Error, ErrorKind, Result};
+
+use crate::chart::{Axes, Curve, coloured};
+use crate::colour;
+use crate::evolution::{key, row, side};
+use crate::file::Figure;
+use crate::legend;
+use crate::sheet::{Anchor, FULL, TEXT, figure};
+use crate::story::{Scene, Story};
+
+/// A story and its name.
+pub type Named<'a> = (&'a str, &'a Story);
+
+/// The figure of two stories of one sample.
+pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
+    if a.1.scene.task() != b.1.scene.task() {
+        let (want, got) = (format!("weights of {}, as --weights", a.1.scene.task()), b.1.scene.task());
+        return Err(Error::new(ErrorKind::Unsupported, "--with", want, got));
+    }
+    let shown: Vec<usize> = a.1.among(shown).into_iter().filter(|&k| k <= b.1.frames()).collect::<Vec<_>>();
+    let shown = if shown.is_empty() { vec![1] } else { shown };
+    let picture = usize::from(matches!(a.1.scene, Scene::Picture { .. }));
+    let side = side(shown.len() + picture).min(150.0);
+    let (chart, band) = (170.0, side + 34.0);
+    figure(FULL, 2.0 * band + chart + 26.0, |sheet| {
+        for (i, (name, story)) in [a, b].into_iter().enumerate() {
+            let y = band * i as f64;
+            sheet.styled(
+                2.0,
+                y + 8.0,
+                &crate::sheet::style(TEXT, colour::curve(i), true),
+                Anchor::Left,
+                name,
+            )?;
+            row(sheet, story, &shown, (1.0, y + 30.0, side), true)?;
+        }
+        key(sheet, a.1, 2.0 * band + 10.0)?;
+        let curves: Vec<Curve> = [a, b]
+            .iter()
+            .map(|(name, story)| Curve {
+                name: name.to_string(),
+                points: (1..=story.frames()).map(|k| (k as f64, story.right(k))).collect(),
+                spread: Vec::new(),
+            })
+            .collect();
+        let label = format!("{} (%)", a.1.right_what());
+        let axes = Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", &label) };
+        axes.draw(sheet, (0.0, 2.0 * band + 20.0, FULL, chart), &coloured(&curves))?;
+        let names = curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone()));
+        legend::lines(sheet, (0.55 * FULL, 2.0 * band + 10.0), names).map(drop)
+    })
+}

@@ -1,0 +1,63 @@
+//! Keys of figures: colour bars and samples of colours.
+
+use sheaf_admm::Result;
+
+use crate::colour::{Colour, FAINT};
+use crate::sheet::{Anchor, SMALL, Sheet};
+
+/// Width of a glyph relative to the size of the text, on average; keys need no more than that.
+const GLYPH: f64 = 0.6;
+
+/// The width of a text, roughly.
+pub fn width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * GLYPH
+}
+
+/// A horizontal colour bar with a label and the texts of its two ends; returns its right end.
+pub fn bar(
+    sheet: &Sheet<'_>,
+    (x, y): (f64, f64),
+    label: &str,
+    ends: [&str; 2],
+    colour: impl Fn(f64) -> Colour,
+) -> Result<f64> {
+    const WIDE: f64 = 80.0;
+    const STEPS: usize = 40;
+    sheet.text(x, y, SMALL, Anchor::Left, label)?;
+    let x = x + width(label, SMALL) + 6.0;
+    sheet.text(x + width(ends[0], SMALL), y, SMALL, Anchor::Right, ends[0])?;
+    let left = x + width(ends[0], SMALL) + 4.0;
+    let step = WIDE / STEPS as f64;
+    for i in 0..STEPS {
+        let value = i as f64 / (STEPS - 1) as f64;
+        sheet.rect(left + step * i as f64, y - 4.0, step, 8.0, colour(value))?;
+    }
+    sheet.frame(left, y - 4.0, WIDE, 8.0, FAINT, 0.4)?;
+    sheet.text(left + WIDE + 4.0, y, SMALL, Anchor::Left, ends[1])?;
+    Ok(left + WIDE + 4.0 + width(ends[1], SMALL) + 14.0)
+}
+
+/// Squares of colours with what they mean, side by side; returns the right end.
+pub fn keys(sheet: &Sheet<'_>, (mut x, y): (f64, f64), keys: &[(Colour, &str)]) -> Result<f64> {
+    for (colour, text) in keys {
+        sheet.rect(x, y - 4.0, 8.0, 8.0, *colour)?;
+        sheet.frame(x, y - 4.0, 8.0, 8.0, FAINT, 0.4)?;
+        sheet.text(x + 12.0, y, SMALL, Anchor::Left, text)?;
+        x += 12.0 + width(text, SMALL) + 10.0;
+    }
+    Ok(x)
+}
+
+/// Lines of colours with what they mean, side by side; returns the right end.
+pub fn lines(
+    sheet: &Sheet<'_>,
+    (mut x, y): (f64, f64),
+    keys: impl IntoIterator<Item = (Colour, String)>,
+) -> Result<f64> {
+    for (colour, text) in keys {
+        sheet.line(&[(x, y), (x + 14.0, y)], colour, 1.5)?;
+        sheet.text(x + 18.0, y, SMALL, Anchor::Left, &text)?;
+        x += 18.0 + width(&text, SMALL) + 10.0;
+    }
+    Ok(x)
+}

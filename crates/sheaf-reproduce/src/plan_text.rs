@@ -1,0 +1,53 @@
+//! A plan in words: one line per run, and a summary.
+
+use crate::plan::{Plan, Planned, State};
+use crate::report::duration;
+
+impl Plan {
+    /// One line per run: name, state, steps, time left.
+    pub fn lines(&self) -> Vec<String> {
+        let wide = self.runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
+        self.runs.iter().map(|run| self.line(run, wide)).collect()
+    }
+
+    fn line(&self, run: &Planned, wide: usize) -> String {
+        let steps = run.prepared.train.steps;
+        let state = match self.state(run) {
+            State::Finished => "finished".into(),
+            State::Trained => "trained, to be evaluated".into(),
+            State::Started(step) => format!("stopped after step {step}"),
+            State::Failed(error) => format!("failed: {error}"),
+            State::Missing => "not started".into(),
+        };
+        let left = match self.seconds_left(run) {
+            Some(0.0) => String::new(),
+            Some(seconds) => format!("about {}", duration(seconds)),
+            None => "time not measured".into(),
+        };
+        format!("{:<wide$}  {steps:>6} steps  {left:<18}  {state}", run.name).trim_end().to_string()
+    }
+
+    /// Runs, steps, time and disk of what is missing.
+    pub fn summary(&self) -> String {
+        let open: Vec<&Planned> = self.runs.iter().filter(|run| self.state(run) != State::Finished).collect();
+        let steps: u64 = open.iter().map(|run| run.prepared.train.steps).sum();
+        let times: Vec<Option<f64>> = open.iter().map(|run| self.seconds_left(run)).collect();
+        let known: f64 = times.iter().flatten().sum();
+        let unknown = times.iter().filter(|time| time.is_none()).count();
+        let more =
+            if unknown > 0 { format!(" without {unknown} that were not measured") } else { String::new() };
+        format!(
+            "{} runs at scale {}, {} finished; {steps} steps to make; about {}{more}; {:.1} GB of disk at most",
+            self.runs.len(),
+            self.request.scale.name(),
+            self.runs.len() - open.len(),
+            duration(known),
+            self.disk() as f64 / 1e9
+        )
+    }
+
+    /// Estimated seconds of all runs after this one.
+    pub fn seconds_after(&self, index: usize) -> f64 {
+        self.runs.iter().skip(index + 1).filter_map(|run| self.seconds_left(run)).sum()
+    }
+}

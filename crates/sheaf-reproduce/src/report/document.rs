@@ -1,0 +1,110 @@
+//! A document of headings, paragraphs, tables and drawings, as Markdown and as one HTML file.
+
+use std::fmt::Write;
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// A heading of a level from 1.
+    Heading(usize, String),
+    /// A paragraph. Text between backquotes is code.
+    Text(String),
+    /// A table: titles, then rows of as many cells.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// An SVG drawing with its caption; HTML only.
+    Drawing(String, String),
+}
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}\
+    table{border-collapse:collapse;margin:1em 0;font-size:14px}th,td{border-bottom:1px solid #ddd;padding:.3em .7em;\
+    text-align:left;vertical-align:top}th{border-bottom:2px solid #888}code{background:#f3f3f3;padding:0 .2em}\
+    figure{margin:1em 0}figcaption{color:#555;font-size:13px}svg{max-width:100%;height:auto}";
+
+/// As Markdown.
+pub fn markdown(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        // Writing to a string cannot fail.
+        let _ = match block {
+            Block::Heading(level, text) => writeln!(out, "{} {text}\n", "#".repeat(*level)),
+            Block::Text(text) => writeln!(out, "{text}\n"),
+            Block::Table(titles, rows) => {
+                let line = |cells: &[String]| {
+                    let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+                    format!("| {} |", cells.join(" | "))
+                };
+                let rule = vec!["---".to_string(); titles.len()];
+                let lines = [line(titles), line(&rule)].into_iter().chain(rows.iter().map(|r| line(r)));
+                writeln!(out, "{}\n", lines.collect::<Vec<_>>().join("\n"))
+            }
+            Block::Drawing(..) => Ok(()),
+        };
+    }
+    out.trim_end().to_string() + "\n"
+}
+
+/// As one HTML file that needs nothing else.
+pub fn html(title: &str, blocks: &[Block]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head>\
+         <body>\n",
+        escaped(title)
+    );
+    for block in blocks {
+        // Writing to a string cannot fail.
+        let _ = match block {
+            Block::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", inline(text)),
+            Block::Text(text) => writeln!(out, "<p>{}</p>", inline(text)),
+            Block::Table(titles, rows) => {
+                let line = |tag: &str, cells: &[String]| {
+                    let cells: String =
+                        cells.iter().map(|c| format!("<{tag}>{}</{tag}>", inline(c))).collect();
+                    format!("<tr>{cells}</tr>\n")
+                };
+                let rows: String = rows.iter().map(|row| line("td", row)).collect();
+                writeln!(out, "<table>\n{}{rows}</table>", line("th", titles))
+            }
+            Block::Drawing(svg, caption) => {
+                writeln!(out, "<figure>{svg}<figcaption>{}</figcaption></figure>", inline(caption))
+            }
+        };
+    }
+    out + "</body></html>\n"
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Escaped text with `code` and **bold**.
+fn inline(text: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in escaped(text).split('`').enumerate() {
+        let tag = |open: &str| if i % 2 == 1 { open.to_string() } else { String::new() };
+        out += &format!("{}{part}{}", tag("<code>"), tag("</code>"));
+    }
+    let mut bold = String::new();
+    for (i, part) in out.split("**").enumerate() {
+        bold += &if i % 2 == 1 { format!("<b>{part}</b>") } else { part.to_string() };
+    }
+    bold
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_hold_every_block_and_text_cannot_become_markup() {
+        let blocks = [
+            Block::Heading(2, "A <b>".into()),
+            Block::Table(vec!["x|y".into(), "z".into()], vec![vec!["`c<d`".into(), "**1**".into()]]),
+            Block::Drawing("<svg></svg>".into(), "curve".into()),
+        ];
+        let md = markdown(&blocks);
+        assert_eq!(md, "## A <b>\n\n| x\\|y | z |\n| --- | --- |\n| `c<d` | **1** |\n");
+        let page = html("t", &blocks);
+        assert!(page.contains("<h2>A &lt;b&gt;</h2>") && page.contains("<code>c&lt;d</code>"));
+        assert!(page.contains("<b>1</b>") && page.contains("<svg></svg>"));
+    }
+}

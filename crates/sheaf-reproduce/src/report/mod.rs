@@ -1,0 +1,202 @@
+//! Reports: the paper's tables with its values beside ours, learning curves, and every run with its command.
+
+pub mod document;
+pub mod results;
+
+use std::path::Path;
+
+use sheaf_admm::Result;
+use sheaf_figures::curves::{Learning, learning_curves};
+use sheaf_learn::train::file::{io_error, write_whole};
+
+use crate::Scale;
+use crate::record::{Record, Status};
+use crate::tables::{Cell, Row, Table};
+use document::{Block, html, markdown};
+use results::{Results, mean_and_deviation};
+
+/// The title of every report.
+const TITLE: &str = "Results: the paper's tables, reproduced";
+/// Most curves of one drawing; more cannot be told apart.
+const CURVES: usize = 7;
+
+/// Writes `report.md` and `report.html` of some tables to a folder. `scales` are looked for in this order.
+pub fn write(tables: &[Table], results: &Results, scales: &[Scale], out: &Path) -> Result<()> {
+    std::fs::create_dir_all(out).map_err(|e| io_error(out, "a folder that can be made", &e))?;
+    let blocks = blocks(tables, results, scales)?;
+    write_whole(&out.join("report.md"), markdown(&blocks).as_bytes())?;
+    write_whole(&out.join("report.html"), html(TITLE, &blocks).as_bytes())
+}
+
+/// The report as Markdown.
+pub fn text(tables: &[Table], results: &Results, scales: &[Scale]) -> Result<String> {
+    Ok(markdown(&blocks(tables, results, scales)?))
+}
+
+fn blocks(tables: &[Table], results: &Results, scales: &[Scale]) -> Result<Vec<Block>> {
+    let mut blocks = vec![
+        Block::Heading(1, TITLE.into()),
+        Block::Text(
+            "Written by `sheaf reproduce`, never by hand: `sheaf reproduce all --from results/ --out DIR` rebuilds it \
+             from the records in `results/`. Each cell is *ours / the paper's*, as mean ± standard deviation over the \
+             seeds, whose number stands in brackets. A row that was not run says so, and so does one that was reduced: \
+             **quick** rows test the machinery with a few steps and are not comparable with anything."
+                .into(),
+        ),
+    ];
+    for table in tables {
+        blocks.push(Block::Heading(2, table.title.into()));
+        blocks.push(table_block(table, results, scales));
+        let command = format!("`sheaf reproduce {} --out DIR`. {}", table.name, table.notes);
+        blocks.push(Block::Text(command.trim_end().into()));
+        blocks.extend(curves(table, results, scales)?);
+    }
+    blocks.extend(runs(tables, results));
+    Ok(blocks)
+}
+
+fn table_block(table: &Table, results: &Results, scales: &[Scale]) -> Block {
+    let grouped = table.rows.iter().any(|row| !row.group.is_empty());
+    let mut titles: Vec<String> = if grouped { vec!["part".into()] } else { Vec::new() };
+    titles.push("row".into());
+    titles.extend(table.columns.iter().cloned());
+    titles.extend(["time", "reduced"].map(String::from));
+    let rows = table.rows.iter().map(|row| {
+        let mut cells: Vec<String> = if grouped { vec![row.group.into()] } else { Vec::new() };
+        cells.push(row.label.clone());
+        cells.extend(row.cells.iter().map(|cell| match cell {
+            Some(cell) => cell_text(cell, results, scales),
+            None => String::new(),
+        }));
+        cells.extend(summary(row, results, scales));
+        cells
+    });
+    Block::Table(titles, rows.collect())
+}
+
+/// Ours and the paper's value of a cell.
+fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
+    let percent = if cell.metric.is_share() { 100.0 } else { 1.0 };
+    let scale = results.best_scale(&cell.variant, &cell.eval, scales);
+    let records = scale.map_or(Vec::new(), |scale| results.of(scale, &cell.variant.name));
+    let values = scale
+        .map_or(Vec::new(), |scale| results.values(scale, &cell.variant.name, &cell.eval, cell.metric.key()));
+    let failed = records.iter().any(|record| record.status == Status::Failed);
+    let ours = match mean_and_deviation(&values) {
+        Some((mean, deviation)) => {
+            let spread =
+                if values.len() > 1 { format!(" ± {:.1}", percent * deviation) } else { String::new() };
+            format!("{:.1}{spread} [{}]", percent * mean, values.len())
+        }
+        None if failed => "failed".into(),
+        None if records.iter().any(|r| r.evals.contains_key(&cell.eval)) => "none".into(),
+        None if records.is_empty() => "not run".into(),
+        None => "unfinished".into(),
+    };
+    match cell.paper {
+        Some((value, Some(deviation))) => format!("{ours} / {value:.1} ± {deviation:.1}"),
+        Some((value, None)) => format!("{ours} / {value:.1}"),
+        None => ours,
+    }
+}
+
+/// Time of a row's runs, and how much they were reduced.
+fn summary(row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
+    let (mut seconds, mut reduced, mut seen) = (0.0, Vec::new(), Vec::new());
+    for cell in row.cells.iter().flatten() {
+        let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
+        for record in results.of(scale, &cell.variant.name) {
+            if seen.contains(&&record.run) {
+                continue;
+            }
+            seen.push(&record.run);
+            seconds += record.train_seconds + record.eval_seconds;
+            let text = scale.reduction(record.steps, record.published_steps);
+            if !text.is_empty() && !reduced.contains(&text) {
+                reduced.push(text);
+            }
+        }
+    }
+    let time = if seen.is_empty() { String::new() } else { duration(seconds) };
+    [time, reduced.join("; ")]
+}
+
+/// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves.
+fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Block>> {
+    let mut found: Vec<Learning> = Vec::new();
+    for cell in table.rows.iter().flat_map(|row| &row.cells).flatten() {
+        let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
+        let Some(record) = results.of(scale, &cell.variant.name).first().copied() else { continue };
+        let folder = Record::folder(&results.folder, &record.scale, &record.run);
+        if found.iter().any(|known| known.name == record.run) || !folder.join("metrics.jsonl").is_file() {
+            continue;
+        }
+        found.push(Learning::read(&folder)?);
+    }
+    let drawing = |part: &[Learning]| {
+        let caption = "Learning curves: loss, and the metric on held-out samples during training.";
+        Ok(Block::Drawing(learning_curves(part)?.svg().to_string(), caption.into()))
+    };
+    found.chunks(CURVES).map(drawing).collect()
+}
+
+/// Every run of the tables: what it was, how long it took, and the command that repeats it.
+fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
+    let cells = || tables.iter().flat_map(|t| &t.rows).flat_map(|row| &row.cells).flatten();
+    let needed = |record: &&Record| {
+        cells().any(|cell| record.run == format!("{}-s{}", cell.variant.name, record.seed))
+    };
+    let records: Vec<&Record> = results.all().filter(needed).collect();
+    if records.is_empty() {
+        return vec![Block::Heading(2, "Runs".into()), Block::Text("None.".into())];
+    }
+    let titles =
+        ["run", "scale", "steps", "parameters", "training", "evaluation", "commit", "state", "command"];
+    let row = |record: &&Record| {
+        let state = match record.status {
+            Status::Finished => "finished".to_string(),
+            Status::Unfinished => "unfinished".to_string(),
+            Status::Failed => format!("failed: {}", record.error),
+        };
+        vec![
+            record.run.clone(),
+            record.scale.clone(),
+            format!("{} of {}", record.steps, record.published_steps),
+            record.parameters.to_string(),
+            duration(record.train_seconds),
+            duration(record.eval_seconds),
+            record.commit.clone(),
+            state,
+            format!("`{}`", command(record)),
+        ]
+    };
+    let mut machines: Vec<&str> = records.iter().map(|record| record.machine.as_str()).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    vec![
+        Block::Heading(2, "Runs".into()),
+        Block::Text(format!("Machine: {}.", machines.join("; "))),
+        Block::Table(titles.map(String::from).to_vec(), records.iter().map(row).collect()),
+    ]
+}
+
+/// The training of a run as a command of its own.
+fn command(record: &Record) -> String {
+    let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();
+    let steps = if record.steps == record.published_steps || record.steps == 0 {
+        String::new()
+    } else {
+        format!(" --set train.steps={} --set train.batch={}", record.steps, record.batch)
+    };
+    let Record { experiment, seed, .. } = record;
+    format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed} --out RUN")
+}
+
+/// A time as people say it.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.0} s"),
+        s if s < 3600.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

@@ -1,0 +1,164 @@
+//! Every table: its rows, the experiments behind them, and the paper's values.
+//!
+//! A [`Variant`] is an experiment file with some keys changed; variants of the same name are the same, so that tables
+//! share runs. A [`Cell`] is one number of a row: which variant, evaluated how, and what the paper has there.
+
+mod ablations;
+mod baselines;
+mod extensions;
+mod robustness;
+mod sizes;
+mod stalks;
+
+use crate::task::TaskKind;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Its name, also in the names of runs.
+    pub name: String,
+    /// The experiment file, without the ending.
+    pub file: &'static str,
+    /// Keys that differ from the file.
+    pub set: Vec<String>,
+}
+
+impl Variant {
+    /// A file as it is.
+    pub fn file(file: &'static str) -> Self {
+        Self { name: file.into(), file, set: Vec::new() }
+    }
+
+    /// A file with some keys changed.
+    pub fn with<K: AsRef<str>>(file: &'static str, name: &str, keys: &[K]) -> Self {
+        let set = keys.iter().map(|key| key.as_ref().to_string()).collect();
+        Self { name: format!("{file}-{name}"), file, set }
+    }
+
+    /// Its task.
+    pub fn task(&self) -> TaskKind {
+        TaskKind::of(self.file)
+    }
+
+    /// The text of its file.
+    pub fn text(&self) -> &'static str {
+        FILES.iter().find(|(name, _)| *name == self.file).map_or("", |(_, text)| text)
+    }
+}
+
+/// One number of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The experiment.
+    pub variant: Variant,
+    /// How it is evaluated: a set of mazes, a shift of pictures, or `test`.
+    pub eval: String,
+    /// Which of the results.
+    pub metric: Metric,
+    /// The paper's value in percent, and its deviation.
+    pub paper: Option<(f64, Option<f64>)>,
+}
+
+/// Which result of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Solved samples, in percent.
+    Solved,
+    /// Correct cells, in percent.
+    Cells,
+    /// Correct pictures, in percent.
+    Accuracy,
+    /// Iterations until the first solution.
+    FirstSolve,
+}
+
+impl Metric {
+    /// Its key in the values of an evaluation.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Solved => "solved",
+            Self::Cells => "cell_accuracy",
+            Self::Accuracy => "accuracy",
+            Self::FirstSolve => "first_solve",
+        }
+    }
+
+    /// Whether it is a share, shown in percent.
+    pub fn is_share(self) -> bool {
+        self != Self::FirstSolve
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name for `--only`.
+    pub name: String,
+    /// The group it belongs to; rows of a group follow each other.
+    pub group: &'static str,
+    /// What it is.
+    pub label: String,
+    /// One cell per column; none where the paper has none.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What to know about it.
+    pub notes: &'static str,
+    /// Titles of the columns.
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+/// The experiment files that rows name.
+const FILES: &[(&str, &str)] = &[
+    ("maze", include_str!("../../experiments/maze.toml")),
+    ("maze-mpnn-pm-max", include_str!("../../experiments/maze-mpnn-pm-max.toml")),
+    ("maze-mpnn-pm-mean", include_str!("../../experiments/maze-mpnn-pm-mean.toml")),
+    ("maze-mpnn-cm-max", include_str!("../../experiments/maze-mpnn-cm-max.toml")),
+    ("maze-mpnn-cm-mean", include_str!("../../experiments/maze-mpnn-cm-mean.toml")),
+    ("mnist", include_str!("../../experiments/mnist.toml")),
+    ("mnist-cnn", include_str!("../../experiments/mnist-cnn.toml")),
+    ("mnist-mpnn", include_str!("../../experiments/mnist-mpnn.toml")),
+    ("sudoku", include_str!("../../experiments/sudoku.toml")),
+    ("sudoku-lowrank", include_str!("../../experiments/sudoku-lowrank.toml")),
+    ("sudoku-mpnn-pm-fixed-max", include_str!("../../experiments/sudoku-mpnn-pm-fixed-max.toml")),
+    ("sudoku-mpnn-pm-fixed-mean", include_str!("../../experiments/sudoku-mpnn-pm-fixed-mean.toml")),
+    ("sudoku-mpnn-cm-max", include_str!("../../experiments/sudoku-mpnn-cm-max.toml")),
+    ("sudoku-mpnn-cm-mean", include_str!("../../experiments/sudoku-mpnn-cm-mean.toml")),
+    ("sudoku-mpnn-pm-lora-max", include_str!("../../experiments/sudoku-mpnn-pm-lora-max.toml")),
+    ("sudoku-mpnn-pm-lora-mean", include_str!("../../experiments/sudoku-mpnn-pm-lora-mean.toml")),
+];
+
+/// Seeds of the paper.
+pub const SEEDS: [u64; 3] = [42, 123, 456];
+
+/// All tables, in the order of their reports.
+pub fn all() -> Vec<Table> {
+    vec![
+        baselines::maze(),
+        baselines::sudoku(),
+        robustness::table(),
+        ablations::table(),
+        stalks::table(),
+        sizes::table(),
+        extensions::table(),
+    ]
+}
+
+/// A value of the paper without a deviation.
+fn paper(value: f64) -> Option<(f64, Option<f64>)> {
+    Some((value, None))
+}
+
+/// A cell.
+fn cell(variant: &Variant, eval: &str, metric: Metric, paper: Option<(f64, Option<f64>)>) -> Option<Cell> {
+    Some(Cell { variant: variant.clone(), eval: eval.into(), metric, paper })
+}

@@ -1,0 +1,281 @@
+//! The four tasks as runs see them: the parameters of an experiment, a training, and evaluations of weights.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::config::{TrainSection, strict};
+use sheaf_learn::model::evaluate::SolveOptions;
+use sheaf_learn::task::{Experiment, Task, Training, Weights};
+use sheaf_learn::train::{Trainable, WeightsFile};
+use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask, CnnWeights};
+use sheaf_tasks::baselines::cnn::{CnnClassifier, CnnModel};
+use sheaf_tasks::maze::carve::MazeShape;
+use sheaf_tasks::maze::data::{MazeSet, generate_distinct, train_test_split};
+use sheaf_tasks::maze::suite::{SuiteSet, TEST_COUNT, TRAIN_COUNT, evaluation_sets, training_shape};
+use sheaf_tasks::maze::task::{Maze, solve, summarise};
+use sheaf_tasks::mnist::data::ImageSet;
+use sheaf_tasks::mnist::evaluate::{Agents, EvalOptions, EvalReport, evaluate_with};
+use sheaf_tasks::mnist::shifts::Shift;
+use sheaf_tasks::mnist::task::Mnist;
+use sheaf_tasks::sudoku::source::SudokuData;
+use sheaf_tasks::sudoku::task::{Sudoku, evaluate};
+
+use crate::Scale;
+use crate::record::Values;
+
+/// Which task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// Mazes.
+    Maze,
+    /// Sudoku.
+    Sudoku,
+    /// Agents that look at pictures.
+    Mnist,
+    /// The network that looks at pictures.
+    Cnn,
+}
+
+/// Where data lie that are not generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataPlaces {
+    /// Folder with the files of MNIST.
+    pub mnist: PathBuf,
+    /// A CSV file of puzzles; generated ones if not given.
+    pub sudoku: Option<PathBuf>,
+}
+
+/// An experiment with its keys, ready to train.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The task.
+    pub task: TaskKind,
+    /// The experiment with every default written out, TOML.
+    pub config: String,
+    /// Its training section.
+    pub train: TrainSection,
+    /// Parameters of the model.
+    pub parameters: usize,
+    /// Iterations of a training step on average, and of an evaluation.
+    pub iterations: (f64, usize),
+}
+
+/// Draws of a random shift.
+const DRAWS: usize = 3;
+/// Seed of the sets of mazes that all runs are evaluated on.
+const SUITE_SEED: u64 = 0;
+
+impl TaskKind {
+    /// Its name in experiments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Maze => "maze",
+            Self::Sudoku => "sudoku",
+            Self::Mnist => "mnist",
+            Self::Cnn => "mnist-cnn",
+        }
+    }
+
+    /// The task of an experiment file of that name.
+    pub fn of(experiment: &str) -> Self {
+        match experiment {
+            "mnist-cnn" => Self::Cnn,
+            name if name.starts_with("mnist") => Self::Mnist,
+            name if name.starts_with("sudoku") => Self::Sudoku,
+            _ => Self::Maze,
+        }
+    }
+
+    /// Keys that say where data lie.
+    pub fn data_keys(self, places: &DataPlaces) -> Vec<String> {
+        let quoted = |path: &std::path::Path| format!("{:?}", path.display().to_string());
+        match (self, &places.sudoku) {
+            (Self::Mnist | Self::Cnn, _) => vec![format!("data.dir={}", quoted(&places.mnist))],
+            (Self::Sudoku, Some(file)) => {
+                vec![format!("data.source={}", quoted(file)), "data.count=0".into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The experiment `text` with overridden keys, checked; `place` names it in errors.
+    pub fn prepare(self, place: &str, text: &str, set: &[String]) -> Result<Prepared> {
+        fn agents<K: Task>(task: TaskKind, place: &str, text: &str, set: &[String]) -> Result<Prepared> {
+            let experiment: Experiment<K> = strict::parse(place, text, set)?;
+            experiment.check()?;
+            let iterations = &experiment.iterations;
+            let most = iterations.train_max.max(iterations.train);
+            Ok(Prepared {
+                task,
+                config: strict::to_toml(&experiment)?,
+                parameters: experiment.model()?.layout().len(),
+                iterations: (0.5 * (iterations.train + most) as f64, iterations.eval),
+                train: experiment.train,
+            })
+        }
+        match self {
+            Self::Maze => agents::<Maze>(self, place, text, set),
+            Self::Sudoku => agents::<Sudoku>(self, place, text, set),
+            Self::Mnist => agents::<Mnist>(self, place, text, set),
+            Self::Cnn => {
+                let experiment: CnnExperiment = strict::parse(place, text, set)?;
+                experiment.check()?;
+                Ok(Prepared {
+                    task: self,
+                    config: strict::to_toml(&experiment)?,
+                    parameters: CnnModel::new(experiment.model.clone())?.layout().len(),
+                    iterations: (1.0, 1),
+                    train: experiment.train,
+                })
+            }
+        }
+    }
+}
+
+impl Prepared {
+    /// Model and data of the training.
+    pub fn training(&self) -> Result<Box<dyn Trainable>> {
+        fn agents<K: Task>(config: &str) -> Result<Box<dyn Trainable>> {
+            let experiment: Experiment<K> = strict::parse("experiment", config, &[])?;
+            Ok(Box::new(Training::new(experiment)?))
+        }
+        match self.task {
+            TaskKind::Maze => agents::<Maze>(&self.config),
+            TaskKind::Sudoku => agents::<Sudoku>(&self.config),
+            TaskKind::Mnist => agents::<Mnist>(&self.config),
+            TaskKind::Cnn => {
+                let experiment: CnnExperiment = strict::parse("experiment", &self.config, &[])?;
+                Ok(Box::new(CnnTask::new(experiment)?))
+            }
+        }
+    }
+
+    /// Evaluates weights as `eval` says: a set of mazes, a shift of pictures, or the test puzzles.
+    pub fn evaluate(
+        &self,
+        weights: &WeightsFile,
+        eval: &str,
+        scale: Scale,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Values> {
+        match self.task {
+            TaskKind::Maze => mazes(&Weights::load(weights)?, eval, scale, progress),
+            TaskKind::Sudoku => puzzles(&Weights::load(weights)?, &self.config, scale, progress),
+            TaskKind::Mnist => pictures(&Weights::load(weights)?, &self.config, eval, scale, progress),
+            TaskKind::Cnn => {
+                let experiment: CnnExperiment = strict::parse("experiment", &self.config, &[])?;
+                let (weights, test) =
+                    (CnnWeights::load(weights)?, experiment.data.read(experiment.model.classes)?.test);
+                let mut network = CnnClassifier::new(&weights.model, &weights.params);
+                let (set, options) = shifted(&test, eval, scale, 0)?;
+                Ok(accuracy(&evaluate_with(&mut network, &set, &options, progress)?))
+            }
+        }
+    }
+}
+
+/// The set of mazes of that name.
+fn suite_set(name: &str) -> Result<SuiteSet> {
+    evaluation_sets()?.into_iter().find(|set| set.name == name).ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "evaluation", "a set of mazes such as `test` or `37x37`", name)
+    })
+}
+
+fn mazes(
+    weights: &Weights<Maze>,
+    eval: &str,
+    scale: Scale,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Values> {
+    let Weights { experiment, model, params } = weights;
+    let SuiteSet { shape, count, .. } = suite_set(eval)?;
+    let agents = (shape.height() / 2) * (shape.width() / 2);
+    let set = held_out(eval, &shape, scale.samples(count, agents))?;
+    let options = SolveOptions {
+        first_right: eval.starts_with("sweep"),
+        ..SolveOptions::fixed(experiment.iterations.eval)
+    };
+    let solved = solve(&experiment.model, model, params, &set, &options, progress)?;
+    let told = summarise(&set, &solved);
+    let mut values = Values::from([
+        ("samples".into(), set.len() as f64),
+        ("iterations".into(), experiment.iterations.eval as f64),
+        ("solved".into(), told.solved_rate()),
+        ("cell_accuracy".into(), told.cell_accuracy()),
+    ]);
+    let firsts: Vec<usize> = solved.iter().filter_map(|s| s.first_right).collect();
+    if !firsts.is_empty() {
+        values.insert("first_solve".into(), firsts.iter().sum::<usize>() as f64 / firsts.len() as f64);
+    }
+    Ok(values)
+}
+
+/// Mazes of a set, none of which is trained on. The test set is drawn before the training set, which avoids it.
+fn held_out(eval: &str, shape: &MazeShape, count: usize) -> Result<MazeSet> {
+    let mut taken = HashSet::new();
+    let training = training_shape()?;
+    if eval != "test" && (shape.height(), shape.width()) == (training.height(), training.width()) {
+        taken = train_test_split(&training, SUITE_SEED, TRAIN_COUNT, TEST_COUNT)?.0.keys();
+    }
+    generate_distinct(shape, SUITE_SEED, count, &mut taken)
+}
+
+fn puzzles(
+    weights: &Weights<Sudoku>,
+    config: &str,
+    scale: Scale,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Values> {
+    let Weights { experiment, model, params } = weights;
+    let own: Experiment<Sudoku> = strict::parse("experiment", config, &[])?;
+    // Held-out puzzles do not depend on how many are trained on.
+    let (_, test) = SudokuData { count: own.data.count.min(1), generated: 0, ..own.data }.load()?;
+    let set = test.first(scale.samples(test.len(), 81));
+    let (iterations, options) = (experiment.iterations.eval, SolveOptions::fixed(experiment.iterations.eval));
+    let told = evaluate(&experiment.model, model, params, &set, &options, 1, progress)?.summary;
+    Ok(Values::from([
+        ("samples".into(), set.len() as f64),
+        ("iterations".into(), iterations as f64),
+        ("solved".into(), told.solved_rate()),
+        ("valid".into(), told.valid_rate()),
+        ("cell_accuracy".into(), told.cell_accuracy()),
+        ("blank_accuracy".into(), told.blank_accuracy()),
+    ]))
+}
+
+fn pictures(
+    weights: &Weights<Mnist>,
+    config: &str,
+    eval: &str,
+    scale: Scale,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Values> {
+    let Weights { experiment, model, params } = weights;
+    let iterations = experiment.iterations.eval;
+    // Weights do not keep folders: the experiment of the run says where the pictures lie.
+    let own: Experiment<Mnist> = strict::parse("experiment", config, &[])?;
+    let test = own.data.read(own.model.classes)?.test;
+    let (set, options) = shifted(&test, eval, scale, iterations)?;
+    let mut agents = Agents::new(&experiment.model, model, params, SolveOptions::fixed(iterations));
+    let mut values = accuracy(&evaluate_with(&mut agents, &set, &options, progress)?);
+    values.insert("iterations".into(), iterations as f64);
+    Ok(values)
+}
+
+/// The pictures of an evaluation, and how they are shifted.
+fn shifted(test: &ImageSet, eval: &str, scale: Scale, iterations: usize) -> Result<(ImageSet, EvalOptions)> {
+    let shift: Shift = eval.parse()?;
+    let (height, width) = shift.size(test.height, test.width);
+    let count = scale.samples(test.len(), height.div_ceil(3) * width.div_ceil(3));
+    Ok((test.first(count), EvalOptions { iterations, shift, draws: DRAWS, seed: 0 }))
+}
+
+fn accuracy(report: &EvalReport) -> Values {
+    Values::from([
+        ("samples".into(), report.images as f64),
+        ("draws".into(), report.correct.len() as f64),
+        ("accuracy".into(), report.accuracy()),
+        ("spread".into(), report.spread()),
+    ])
+}

@@ -1,0 +1,90 @@
+//! The catalogue of tables: every row can be run, and the document of results is what the records give.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sheaf_reproduce::plan::{State, choose};
+use sheaf_reproduce::report;
+use sheaf_reproduce::report::results::Results;
+use sheaf_reproduce::tables::{self, Variant};
+use sheaf_reproduce::task::DataPlaces;
+use sheaf_reproduce::{Plan, Request, Scale};
+
+fn request(tables: &[&str], only: &[&str], scale: Scale, out: &Path) -> Request {
+    let own = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    Request {
+        tables: choose(&own(tables), &own(only)).unwrap(),
+        scale,
+        seeds: vec![42],
+        out: out.into(),
+        places: DataPlaces { mnist: "nowhere".into(), sudoku: None },
+        command: "test".into(),
+    }
+}
+
+#[test]
+fn every_experiment_of_every_table_is_valid_at_every_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    for scale in Scale::ALL {
+        let plan = Plan::new(request(&["all"], &[], scale, folder.path())).unwrap();
+        assert!(plan.runs.len() > 90, "{}", plan.runs.len());
+        assert!(plan.runs.iter().all(|run| plan.state(run) == State::Missing));
+        for run in &plan.runs {
+            let (steps, published) = (run.prepared.train.steps, run.published_steps);
+            let reduced = scale.reduction(steps, published);
+            assert_eq!(reduced.is_empty(), scale == Scale::Full, "{}: {reduced}", run.name);
+        }
+    }
+}
+
+#[test]
+fn tables_share_runs_and_variants_of_a_name_are_the_same() {
+    let mut known: BTreeMap<String, Variant> = BTreeMap::new();
+    for table in tables::all() {
+        for row in &table.rows {
+            assert_eq!(row.cells.len(), table.columns.len(), "{}: {}", table.name, row.name);
+            for cell in row.cells.iter().flatten() {
+                let before = known.entry(cell.variant.name.clone()).or_insert_with(|| cell.variant.clone());
+                assert_eq!(*before, cell.variant, "{}", table.name);
+                assert!(!cell.variant.text().is_empty(), "{}", cell.variant.file);
+            }
+        }
+    }
+    let stalks = tables::all().into_iter().find(|table| table.name == "stalks").unwrap();
+    assert_eq!(stalks.rows.iter().map(|row| row.cells.len()).sum::<usize>(), 30);
+}
+
+#[test]
+fn unknown_tables_and_rows_are_refused_with_the_known_ones() {
+    let error = choose(&["maze".into()], &[]).unwrap_err();
+    assert!(error.to_string().contains("maze-baselines, sudoku-baselines"), "{error}");
+    let error = choose(&["maze-baselines".into()], &["pm".into()]).unwrap_err();
+    assert!(error.to_string().contains("pm-max, pm-mean, cm-max"), "{error}");
+}
+
+#[test]
+fn a_report_without_records_says_that_nothing_was_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("results")).unwrap();
+    let results = Results::read(&folder.path().join("results")).unwrap();
+    let text = report::text(&tables::all(), &results, &Scale::ALL).unwrap();
+    assert!(
+        text.contains("| Sheaf-ADMM | not run / 99.9 ± 0.1 | not run / 98.1 ± 1.2 | not run / 4.5 ± 1.1 |"),
+        "{text}"
+    );
+    assert!(Results::read(&folder.path().join("none")).is_err());
+}
+
+/// `SHEAF_UPDATE_RESULTS=1` writes the document anew.
+#[test]
+fn the_document_of_results_is_what_the_records_give() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = Results::read(&root.join("results")).unwrap();
+    let text = report::text(&tables::all(), &results, &Scale::ALL).unwrap();
+    let path = root.join("docs/results.md");
+    if std::env::var_os("SHEAF_UPDATE_RESULTS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap();
+    assert!(there == text, "docs/results.md is not what `sheaf reproduce all --from results` writes");
+}

@@ -1,0 +1,69 @@
+//! Validation splits: what a run evaluates shares no sample with the test set or the training, and the test set stays
+//! what it is.
+
+mod common;
+
+use common::experiment;
+use sheaf_learn::task::Task;
+use sheaf_tasks::maze::task::Maze;
+use sheaf_tasks::mnist::data::ImageSet;
+use sheaf_tasks::sudoku::csv;
+use sheaf_tasks::sudoku::generate::{Kind, generate};
+use sheaf_tasks::sudoku::task::Sudoku;
+
+#[test]
+fn validation_mazes_are_neither_test_nor_training_mazes() {
+    // There are few mazes of this size, so that a set that is not kept apart would be noticed.
+    let common = ["data.size=9", "data.min_path=4", "data.count=200", "data.test_count=40", "eval.larger=3"];
+    let plain = Maze::load(&experiment(&common)).unwrap();
+    let keys = [&common[..], &["data.validation_count=30"]].concat();
+    let validated = experiment::<Maze>(&keys);
+    let data = Maze::load(&validated).unwrap();
+    assert_eq!((Maze::split(&validated.data), data.test.len(), data.train.len()), ("validation", 30, 200));
+    let (test, validation, train) = (plain.test.keys(), data.test.keys(), data.train.keys());
+    assert_eq!(validation.len(), 30);
+    assert!(validation.is_disjoint(&test) && validation.is_disjoint(&train) && test.is_disjoint(&train));
+    let larger =
+        |data: &sheaf_learn::task::Loaded<sheaf_tasks::maze::data::MazeSet>| data.more.clone().unwrap();
+    assert_ne!(larger(&plain), larger(&data), "larger mazes of validation are others too");
+    let far = Maze::load(&experiment(&[&keys[..], &["eval.larger_size=73"]].concat())).unwrap();
+    assert_eq!((larger(&far).height, larger(&far).len()), (73, 3));
+}
+
+#[test]
+fn validation_puzzles_are_neither_test_nor_training_puzzles() {
+    let common = ["data.count=60", "data.test_count=20"];
+    let plain = Sudoku::load(&experiment(&common)).unwrap();
+    let validated = experiment::<Sudoku>(&[&common[..], &["data.validation_count=15"]].concat());
+    let data = Sudoku::load(&validated).unwrap();
+    assert_eq!((Sudoku::split(&validated.data), data.test.len()), ("validation", 15));
+    assert_eq!(data.train, plain.train, "puzzles hardly ever meet, so that the training stays the same");
+    assert!(
+        data.test.keys().is_disjoint(&plain.test.keys()) && data.test.keys().is_disjoint(&data.train.keys())
+    );
+}
+
+#[test]
+fn lines_of_a_file_before_its_test_lines_are_for_validation() {
+    let set = generate(Kind::Any, 6, 60);
+    let path = std::env::temp_dir().join(format!("sheaf-validation-{}.csv", std::process::id()));
+    csv::write(&set, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    let source = format!("data.source=\"{}\"", path.display());
+    let keys = [source.as_str(), "data.count=0", "data.test_count=10", "data.validation_count=15"];
+    let data = Sudoku::load(&experiment(&keys)).unwrap();
+    assert_eq!((data.train, data.test), (set.slice(0..35), set.slice(35..50)));
+    let many = experiment(&[&source, "data.test_count=30", "data.validation_count=30"]);
+    let few = Sudoku::load(&many).unwrap_err();
+    assert!(few.hint_text().unwrap().contains("validation_count"), "{few}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_last_training_pictures_are_for_validation() {
+    let images = (0..5u8).flat_map(|k| [k; 4]).collect();
+    let mut set = ImageSet { height: 2, width: 2, classes: 5, images, labels: vec![0, 1, 2, 3, 4] };
+    assert!(set.split_off(5).is_err());
+    let last = set.split_off(2).unwrap();
+    assert_eq!((last.labels, last.images), (vec![3, 4], vec![3, 3, 3, 3, 4, 4, 4, 4]));
+    assert_eq!((set.labels.clone(), set.len(), last.classes), (vec![0, 1, 2], 3, 5));
+}
