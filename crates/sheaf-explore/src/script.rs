@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sheaf_admm::admm::intervene::{Intervention, Interventions, StartAt};
+use sheaf_admm::admm::intervene::{Action, Intervention, Interventions, StartAt};
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::limits::at_most;
 
@@ -44,6 +44,9 @@ pub struct Script {
     #[serde(default)]
     pub interventions: Vec<Intervention>,
 }
+
+/// Most steps of a consensus solver that a script may ask for.
+const MAX_STEPS: usize = 1000;
 
 /// Limits of a script.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +108,14 @@ impl Script {
         }
         at_most("iterations", "of them", limits.iterations, self.iterations.unwrap_or(0))?;
         at_most("inputs", "of them", limits.inputs, self.inputs.len())?;
-        at_most("interventions", "of them", limits.interventions, self.interventions.len())
+        at_most("interventions", "of them", limits.interventions, self.interventions.len())?;
+        // Time is looked at between iterations: one iteration must not take for ever.
+        self.interventions.iter().enumerate().try_for_each(|(i, one)| match one.action {
+            Action::Steps(steps) => {
+                at_most(&format!("interventions[{i}].do.steps"), "steps", MAX_STEPS, steps)
+            }
+            _ => Ok(()),
+        })
     }
 }
 

@@ -183,6 +183,10 @@ fn limits_and_mistakes_of_scripts_are_errors_with_a_place() {
         (json!({"task": "sudoku"}), "task"),
         (json!({"task": "maze", "iterations": 0}), "iterations"),
         (json!({"task": "maze", "iterations": 1_000_000}), "iterations"),
+        (
+            json!({"task": "maze", "interventions": [{"k": 1, "do": {"steps": 1001}}]}),
+            "interventions[0].do.steps",
+        ),
         (json!({"task": "maze", "input": {"size": 999}}), "input.size"),
         (json!({"task": "maze", "input": {"text": tall}}), "input.text"),
         (json!({"task": "maze", "input": {"text": "###\n#S#\n###"}}), "input"),
