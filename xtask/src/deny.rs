@@ -27,6 +27,7 @@ const ALLOWED: &[&str] = &[
 
 /// Crates that dependencies need in several versions; a new one is looked at before it is listed.
 const DUPLICATES: &[&str] = &[
+    "base64",
     "bitflags",
     "equator",
     "equator-macro",

@@ -32,7 +32,8 @@ impl Plan {
         let open: Vec<&Planned> = self.runs.iter().filter(|run| self.state(run) != State::Finished).collect();
         let steps: u64 = open.iter().map(|run| run.prepared.train.steps).sum();
         let times: Vec<Option<f64>> = open.iter().map(|run| self.seconds_left(run)).collect();
-        let known: f64 = times.iter().flatten().sum();
+        // An empty sum is -0.
+        let known = times.iter().flatten().sum::<f64>() + 0.0;
         let unknown = times.iter().filter(|time| time.is_none()).count();
         let more =
             if unknown > 0 { format!(" without {unknown} that were not measured") } else { String::new() };
