@@ -21,5 +21,6 @@ pub mod fit;
 pub mod idx;
 pub mod metrics;
 pub mod pen;
+mod samples;
 pub mod shifts;
 pub mod task;

@@ -5,21 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
-use sheaf_admm::{Error, ErrorKind, Real, Result};
+use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::{TrainSection, word};
 use sheaf_learn::limits::check_width;
-use sheaf_learn::model::evaluate::Reader;
 use sheaf_learn::model::nets::{ClassDecoder, ResidualMlp};
 use sheaf_learn::model::{
-    Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
-    ViewGrid,
+    Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, ViewGrid,
 };
 use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 
 use super::data::{ImageSet, Split};
 use super::evaluate::{EvalOptions, evaluate};
-use super::metrics::vote;
+use super::samples::ImageSamples;
+pub use super::samples::{PictureSamples, VoteReader};
 use super::shifts::Shift;
 use crate::maze::task::DIRECTIONS;
 
@@ -342,72 +341,4 @@ pub fn board(config: &MnistConfig, height: usize, width: usize) -> Result<MnistB
     let graph = AgentGraph::grid(layout.rows(), layout.columns(), config.connectivity()?)?;
     let sheaf = Sheaf::uniform(&graph, config.common.d_v, config.common.d_e)?;
     Ok(Board { sheaf, layout })
-}
-
-/// Pictures of a set as the model takes them; beyond the border is black.
-#[derive(Clone, Copy, Debug)]
-struct ImageSamples<'a> {
-    grid: ViewGrid,
-    set: &'a ImageSet,
-}
-
-impl Samples for ImageSamples<'_> {
-    fn len(&self) -> usize {
-        self.set.len()
-    }
-
-    fn views(&self, i: usize, out: &mut [f32]) {
-        self.grid.views(self.set.image(i), 0.0, |pixel| f32::from(pixel) / 255.0, out);
-    }
-
-    fn targets(&self, i: usize, out: &mut Targets) {
-        out.labels.clear();
-        out.labels.resize(self.grid.agents(), self.set.labels[i]);
-    }
-}
-
-/// Pictures in [0, 1], possibly with views that are black.
-#[derive(Clone, Copy, Debug)]
-pub struct PictureSamples<'a> {
-    /// The grid of the agents' views.
-    pub grid: ViewGrid,
-    /// Pixels.
-    pub images: &'a [f32], // [pictures, height, width]
-    /// Agents that see black.
-    pub dropped: Option<&'a [bool]>, // [pictures, agents]
-}
-
-impl Samples for PictureSamples<'_> {
-    fn len(&self) -> usize {
-        self.images.len() / self.grid.pixels()
-    }
-
-    fn views(&self, i: usize, out: &mut [f32]) {
-        let pixels = self.grid.pixels();
-        self.grid.views(&self.images[i * pixels..][..pixels], 0.0, |pixel| pixel, out);
-        let agents = self.grid.agents();
-        if let Some(dropped) = self.dropped.map(|d| &d[i * agents..][..agents]) {
-            let views = out.chunks_exact_mut(self.grid.view_pixels()).zip(dropped);
-            views.filter(|(_, dropped)| **dropped).for_each(|(view, _)| view.fill(0.0));
-        }
-    }
-
-    fn targets(&self, _i: usize, out: &mut Targets) {
-        out.labels.clear();
-    }
-}
-
-/// Returns the class that the agents vote for.
-#[derive(Clone, Copy, Debug)]
-pub struct VoteReader {
-    /// Number of classes.
-    pub classes: usize,
-}
-
-impl Reader for VoteReader {
-    type Answer = u8;
-
-    fn read<T: Real>(&self, _i: usize, outputs: &[T]) -> u8 {
-        vote(outputs, &mut vec![T::ZERO; self.classes]) as u8
-    }
 }
