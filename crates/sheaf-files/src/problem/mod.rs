@@ -17,7 +17,7 @@ use std::path::Path;
 use sheaf_admm::network::Network;
 use sheaf_admm::network::file::{Loader, Problem};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::strict::in_words;
+use sheaf_learn::config::in_words;
 
 /// The two formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

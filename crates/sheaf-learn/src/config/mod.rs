@@ -6,10 +6,12 @@
 pub mod nearest;
 pub mod stages;
 pub mod strict;
+mod words;
 
 pub use nearest::nearest;
 pub use stages::{Recipe, Stage, recipe};
 pub use strict::StrictConfig;
+pub use words::in_words;
 
 use crate::limits::{MAX_BATCH, MAX_ITERATIONS, at_most};
 use crate::train::{AdamW, Decay, MeanOf, OnNan, Schedule, TrainOptions};

@@ -22,6 +22,7 @@ use toml::{Table, Value};
 
 use super::nearest::nearest;
 use super::stages;
+use super::words::in_words;
 
 /// A type that can be read strictly. Its structs carry `#[serde(default)]`, so a file lists only the keys it changes.
 pub trait StrictConfig: Serialize + DeserializeOwned + Default {
@@ -330,37 +331,6 @@ impl Check<'_> {
             Some(near) if got.starts_with("unknown variant") => out.hint(format!("did you mean `{near}`?")),
             _ => out,
         }
-    }
-}
-
-/// What a message of serde expected, if it says so, and what was found: in words of the file instead of names of types.
-pub fn in_words(message: &str) -> (Option<String>, String) {
-    match message.split_once(", expected ") {
-        Some((got, expected)) => (Some(wanted(expected)), found(got)),
-        None => (None, found(message)),
-    }
-}
-
-fn wanted(expected: &str) -> String {
-    match expected {
-        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".into(),
-        "isize" | "i64" | "i32" => "a whole number".into(),
-        "f64" | "f32" => "a number".into(),
-        "a boolean" => "true or false".into(),
-        name if name.starts_with("struct ") || name.starts_with("a map") => "a table".into(),
-        name if name.starts_with("a sequence") || name.starts_with("tuple ") => "a list".into(),
-        names => names.into(),
-    }
-}
-
-/// What was found, without the parser's names for it.
-fn found(got: &str) -> String {
-    let mistakes = ["invalid value: ", "invalid type: ", "unknown variant "];
-    let got = mistakes.iter().find_map(|mistake| got.strip_prefix(mistake)).unwrap_or(got);
-    match got {
-        "sequence" => "a list".into(),
-        "map" => "a table".into(),
-        other => other.replace("unknown field", "the unknown key").replace("field `", "key `"),
     }
 }
 
