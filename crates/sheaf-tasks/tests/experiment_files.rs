@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sheaf_learn::config::strict;
+use sheaf_learn::config::{recipe, strict};
 use sheaf_learn::task::{Experiment, Task};
 use sheaf_tasks::baselines::cnn::CnnModel;
 use sheaf_tasks::baselines::cnn::experiment::CnnExperiment;
@@ -12,8 +12,10 @@ use sheaf_tasks::sudoku::task::Sudoku;
 
 /// Parameters of the models as published. The sizes of Sudoku's message passing but the largest are those of this
 /// code: the paper gives them rounded, for an encoder that is larger than the released one.
-const PARAMETERS: [(&str, usize); 19] = [
+const PARAMETERS: [(&str, usize); 22] = [
     ("maze", 181_859),
+    ("maze-far", 181_859),
+    ("maze-far-scratch", 181_859),
     ("maze-mpnn-cm-max", 48_807),
     ("maze-mpnn-cm-mean", 48_807),
     ("maze-mpnn-pm-max", 182_007),
@@ -32,6 +34,7 @@ const PARAMETERS: [(&str, usize); 19] = [
     ("sudoku-mpnn-pm-lora-max", 3_026_185),
     ("sudoku-mpnn-pm-lora-mean", 3_026_185),
     ("sudoku-orthonormal", 543_025),
+    ("sudoku-scaled", 543_057),
 ];
 
 fn folder() -> PathBuf {
@@ -39,9 +42,11 @@ fn folder() -> PathBuf {
 }
 
 fn parameters<K: Task>(name: &str, text: &str) -> usize {
-    let experiment: Experiment<K> = strict::parse(name, text, &[]).unwrap();
-    experiment.check().unwrap_or_else(|e| panic!("{name}: {e}"));
-    experiment.model().unwrap().layout().len()
+    let check = |experiment: &Experiment<K>| {
+        experiment.check()?;
+        Ok(experiment.model()?.layout().clone())
+    };
+    recipe(name, text, &[], check).unwrap_or_else(|e| panic!("{name}: {e}")).layout.len()
 }
 
 #[test]
