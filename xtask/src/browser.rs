@@ -1,6 +1,7 @@
 //! The page of `sheaf explore`: tests in a real browser, and a load test.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Result;
 
@@ -12,8 +13,8 @@ fn directory() -> PathBuf {
     root().join("crates/sheaf-explore/browser")
 }
 
-/// Builds `sheaf` as tests are built and runs the page in chromium.
-pub fn run() -> Result<Needs> {
+/// Runs the page in chromium. `build` makes `target/debug/sheaf` as the other tests have made it.
+pub fn run(build: &mut Command) -> Result<Needs> {
     let packages = ["chromium", "nodejs", "npm", "fonts-dejavu-core"];
     let there = || [("chromium", "--version"), ("node", "--version")].iter().all(|(p, v)| runs(p, &[v]));
     let needs = install::apt("a browser or node", &packages, there)?;
@@ -25,7 +26,7 @@ pub fn run() -> Result<Needs> {
     if needs != Needs::Met {
         return Ok(needs);
     }
-    check(&mut cargo(&["build", "-p", "sheaf-cli"]))?;
+    check(build)?;
     let pictures = root().join("target/browser");
     check(
         command("node")
