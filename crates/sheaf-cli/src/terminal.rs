@@ -1,7 +1,7 @@
 //! What a terminal can show, and text that is safe to show there.
 //!
 //! Names, cells, metadata and keys come from files that nobody has checked. Text that holds them passes through
-//! [`line`] or [`lines`] before it is written: control characters, which a terminal would obey, and characters that
+//! [`line()`] or [`lines`] before it is written: control characters, which a terminal would obey, and characters that
 //! reverse the direction of text are shown as escapes. Without a UTF-8 locale (`LC_ALL=C`), [`spelled`] writes other
 //! characters in ASCII.
 

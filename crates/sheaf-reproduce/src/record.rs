@@ -100,7 +100,7 @@ impl Record {
     }
 }
 
-/// Copies configuration and metrics of a run folder, at most [`MAX_LINES`] lines of losses.
+/// Copies configuration and metrics of a run folder, at most `MAX_LINES` lines of losses.
 pub fn keep(run: &Path, folder: &Path) -> Result<()> {
     let config = read_text_at_most(&run.join("config.toml"), MAX_BYTES, "the configuration of a run")?;
     write_whole(&folder.join("config.toml"), without_folders(&config).as_bytes())?;

@@ -110,7 +110,7 @@ impl<T: Real> Exact<T> {
         Ok(Self::with(op.sheaf(), agreement, method))
     }
 
-    /// As [`for_maps`](Self::for_maps), but soft systems of more than [`LARGE`] coupled numbers are solved by conjugate
+    /// As [`for_maps`](Self::for_maps), but soft systems of more than 20,000 coupled numbers are solved by conjugate
     /// gradients, to the accuracy that ADMM needs, instead of a factorisation.
     pub fn automatic(op: &SheafOp<'_, T>, agreement: Agreement<T>) -> Result<Self> {
         let one = op.sample(0);
