@@ -7,7 +7,6 @@ mod deny;
 mod files;
 mod fixtures;
 mod fuzz;
-#[allow(dead_code)]
 mod install;
 mod machete;
 mod mutants;

@@ -176,13 +176,7 @@ impl Field for Mazes {
     }
 
     fn geometry(&self) -> Geometry {
-        let grid = &self.board.layout;
-        let centre = |agent| {
-            let (row, column) = grid.centre(agent);
-            [row as f32, column as f32]
-        };
-        let agents = (0..grid.agents()).map(centre).collect();
-        Geometry { height: grid.height(), width: grid.width(), agents, patch: grid.patch() }
+        Geometry::of(&self.board.layout)
     }
 
     fn cells(&self, input: usize) -> Vec<u8> {

@@ -11,7 +11,7 @@ pub use sudoku::BoardInput;
 use serde_json::Value;
 use sheaf_admm::Result;
 use sheaf_admm::sheaf::Sheaf;
-use sheaf_learn::model::Samples;
+use sheaf_learn::model::{Samples, ViewGrid};
 use sheaf_learn::task::Task;
 
 use crate::script::Limits;
@@ -27,6 +27,18 @@ pub struct Geometry {
     pub agents: Vec<[f32; 2]>,
     /// Cells that an agent sees, if they form a square: its side.
     pub patch: usize,
+}
+
+impl Geometry {
+    /// Agents on a grid of views.
+    fn of(grid: &ViewGrid) -> Self {
+        let centre = |agent| {
+            let (row, column) = grid.centre(agent);
+            [row as f32, column as f32]
+        };
+        let agents = (0..grid.agents()).map(centre).collect();
+        Self { height: grid.height(), width: grid.width(), agents, patch: grid.patch() }
+    }
 }
 
 /// The answer after one iteration.
