@@ -2,8 +2,10 @@
 
 use super::verdict::Watch;
 use super::{Problem, SampleReport, Tape};
+use crate::linalg::units::Units;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::vector::axpy;
 
 /// The purpose of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Workspace<T: Copy + Default> {
     pub(super) running: Vec<bool>,            // [samples]
     pub(super) watch: Vec<Watch<T>>,          // [samples] of a solve that checks the problem
     pub(super) check: AlignedVec<T>,          // scratch of its checks
+    /// The units of residuals, if they are not those of the problem.
+    pub(super) units: Option<Units<T>>,
 }
 
 /// What a step needs besides the iterates.
@@ -47,6 +51,8 @@ pub(super) struct Work<T: Copy + Default> {
     pub factor: Option<T>,
     /// Whether the next solve finds the consensus step prepared.
     pub keep: bool,
+    /// Whether its offsets are others.
+    pub moved: bool,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
     pub missed: Vec<bool>,   // [samples], whether the last inner solve missed its tolerance
 }
@@ -63,6 +69,36 @@ pub(super) struct Back<T: Copy + Default> {
     pub d_carry: AlignedVec<T>, // [samples, carry]
     pub d_rho: AlignedVec<T>,   // [1] or [samples, agents]
     pub first: Vec<T>,          // [samples], sizes of a series
+    pub sums: [AlignedVec<T>; 4], // d_x, d_z, d_u and d_carry, summed over a series
+}
+
+impl<T: Real> Back<T> {
+    /// Before the first term of a series.
+    pub fn start_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, first, sums, .. } = self;
+        first.clear();
+        for (sum, of) in sums.iter_mut().zip([&*d_x, d_z, d_u, d_carry]) {
+            sum.ensure(of.len());
+            sum.fill(T::ZERO);
+        }
+    }
+
+    /// Adds the gradients that a term starts from.
+    pub fn add_to_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, sums, .. } = self;
+        for (sum, of) in sums.iter_mut().zip([&*d_x, d_z, d_u, d_carry]) {
+            axpy(&mut sum[..of.len()], T::ONE, of);
+        }
+    }
+
+    /// Puts the sums in the place of the gradients.
+    pub fn take_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, sums, .. } = self;
+        for (sum, of) in sums.iter().zip([d_x, d_z, d_u, d_carry]) {
+            let len = of.len();
+            of.copy_from_slice(&sum[..len]);
+        }
+    }
 }
 
 impl<T: Real> Workspace<T> {
@@ -107,10 +143,15 @@ impl<T: Real> Workspace<T> {
         back.first.reserve(op.samples().saturating_sub(back.first.len()));
     }
 
-    /// The next solve has the maps, offsets, weights and ratios of penalties of the last one: what the consensus step has
-    /// prepared for them is kept.
-    pub(crate) fn keep_consensus(&mut self) {
-        self.work.keep = true;
+    /// Residuals of single samples are measured in these units from now on, by the largest number.
+    pub(crate) fn measure_in(&mut self, units: Units<T>) {
+        self.units = Some(units);
+    }
+
+    /// The next solve has the maps, weights and ratios of penalties of the last one: what the consensus step has prepared for
+    /// them is kept. Other offsets are taken over if they have `moved`.
+    pub(crate) fn keep_consensus(&mut self, moved: bool) {
+        (self.work.keep, self.work.moved) = (true, moved);
     }
 
     /// Checks that a solve that records this many iterations fits.

@@ -1,9 +1,11 @@
 //! Networks: builder, solver, solution, gradients, and random problems against an interior-point method.
 
 mod basics;
+mod families;
 mod gradient;
 mod large;
 mod oracle;
+mod promises;
 mod random;
 
 #[global_allocator]
