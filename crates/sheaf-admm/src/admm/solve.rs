@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::act::Actor;
 use super::workspace::Work;
 use super::{
-    Iteration, Observer, Options, Problem, SampleReport, SolveReport, Start, Status, Tape, Workspace,
+    Iteration, Observer, Options, Problem, ResidualKind, Residuals, SampleReport, SolveReport, Start, Status,
+    Tape, Workspace,
 };
 use crate::clock;
 use crate::linalg::units::Units;
@@ -58,6 +59,9 @@ impl<T: Real> Problem<'_, T> {
     ) -> Result<SolveReport<T>> {
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
         let mut late = false;
+        if let Some(anderson) = &mut ws.anderson {
+            anderson.begin(0, &ws.tape);
+        }
         while k < options.iterations && !late && ws.running.contains(&true) {
             let Workspace { tape, work, samples, running, units, .. } = &mut *ws;
             let last = k + 1 == options.iterations;
@@ -71,15 +75,39 @@ impl<T: Real> Problem<'_, T> {
             k += 1;
             self.end_samples(k, go_on, options, ws, observer)?;
             late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            let Workspace { tape, work, samples, running, .. } = &mut *ws;
-            if let (Some(balancing), true, false) = (options.balancing, running[0], last || late) {
-                let wanted = samples[0].residuals.map_or(factor, |r| balancing.decide(k - 1, factor, &r));
+            let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
+            let mut changed = false;
+            let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late);
+            if let Some(balancing) = due {
+                // The penalty is that of the scaled problem, and so are the residuals that it balances.
+                let (rho, met) = (self.penalty_of(&work.rho), !work.missed[0]);
+                let residuals = match units {
+                    Some(_) => Some(self.residuals(0, k - 1, &rho, options.tolerances, met, tape, None)),
+                    None => samples[0].residuals,
+                };
+                // Edges that miss their goal ask for what proposals that miss theirs ask for.
+                let edges = samples[0].residuals.and_then(|r| r.ratio(ResidualKind::Edges));
+                let residuals = residuals.map(|r| match edges {
+                    Some(ratio) if ratio > T::ONE => {
+                        Residuals { primal: r.primal.max(ratio * r.primal_goal), ..r }
+                    }
+                    _ => r,
+                });
+                let wanted = residuals.map_or(factor, |r| balancing.decide(factor, &r));
                 if wanted != factor {
                     let change = wanted / factor;
                     factor = wanted;
                     self.set_factor(factor, work)?;
                     let row = tape.row(k) * tape.states;
                     tape.u[row..row + tape.states].iter_mut().for_each(|u| *u /= change);
+                    changed = true;
+                }
+            }
+            if let (Some(anderson), true) = (anderson, running[0] && !last && !late) {
+                if changed {
+                    anderson.begin(k, tape);
+                } else {
+                    anderson.step(k - 1, tape);
                 }
             }
         }

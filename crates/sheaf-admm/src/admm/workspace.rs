@@ -1,5 +1,6 @@
 //! All memory of a solve, allocated once.
 
+use super::anderson::Anderson;
 use super::verdict::Watch;
 use super::{Problem, SampleReport, Tape};
 use crate::linalg::units::Units;
@@ -38,6 +39,8 @@ pub struct Workspace<T: Copy + Default> {
     pub(super) check: AlignedVec<T>,          // scratch of its checks
     /// The units of residuals, if they are not those of the problem.
     pub(super) units: Option<Units<T>>,
+    /// Steps that are combined, if the solve is accelerated.
+    pub(super) anderson: Option<Anderson<T>>,
 }
 
 /// What a step needs besides the iterates.
@@ -60,15 +63,15 @@ pub(super) struct Work<T: Copy + Default> {
 /// What the reverse sweep needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Back<T: Copy + Default> {
-    pub d_z: AlignedVec<T>,     // [samples, states]
-    pub d_z_in: AlignedVec<T>,  // [samples, states]
-    pub d_u: AlignedVec<T>,     // [samples, states]
-    pub d_u_in: AlignedVec<T>,  // [samples, states]
-    pub d_w: AlignedVec<T>,     // [samples, states]
-    pub d_x: AlignedVec<T>,     // [samples, states]
-    pub d_carry: AlignedVec<T>, // [samples, carry]
-    pub d_rho: AlignedVec<T>,   // [1] or [samples, agents]
-    pub first: Vec<T>,          // [samples], sizes of a series
+    pub d_z: AlignedVec<T>,       // [samples, states]
+    pub d_z_in: AlignedVec<T>,    // [samples, states]
+    pub d_u: AlignedVec<T>,       // [samples, states]
+    pub d_u_in: AlignedVec<T>,    // [samples, states]
+    pub d_w: AlignedVec<T>,       // [samples, states]
+    pub d_x: AlignedVec<T>,       // [samples, states]
+    pub d_carry: AlignedVec<T>,   // [samples, carry]
+    pub d_rho: AlignedVec<T>,     // [1] or [samples, agents]
+    pub first: Vec<T>,            // [samples], sizes of a series
     pub sums: [AlignedVec<T>; 4], // d_x, d_z, d_u and d_carry, summed over a series
 }
 
@@ -146,6 +149,11 @@ impl<T: Real> Workspace<T> {
     /// Residuals of single samples are measured in these units from now on, by the largest number.
     pub(crate) fn measure_in(&mut self, units: Units<T>) {
         self.units = Some(units);
+    }
+
+    /// Solves of single samples combine their last iterations from now on. For consensus steps that are affine in their target.
+    pub(crate) fn accelerate(&mut self) {
+        self.anderson = Some(Anderson::default());
     }
 
     /// The next solve has the maps, weights and ratios of penalties of the last one: what the consensus step has prepared for

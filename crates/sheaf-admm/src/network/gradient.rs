@@ -45,7 +45,7 @@ pub struct Gradient {
 /// The gradients of the scaled problem; empty where nothing was asked for.
 #[derive(Default)]
 struct Flat {
-    params: Vec<f64>,  // of all maps, one after another
+    params: Vec<f64>,   // of all maps, one after another
     starts: Vec<usize>, // [maps + 1], where the parameters of each begin
     stacks: Vec<f64>,
     offsets: Vec<f64>, // [edge_len]

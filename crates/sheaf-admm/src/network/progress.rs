@@ -1,6 +1,7 @@
 //! What a solve shows while it runs, in the units of the problem as it was given.
 
 use super::Network;
+use super::contradiction::contradict;
 use super::report::{Edges, Hard};
 use crate::admm::{Iteration, Observer};
 use crate::x_update::Penalty;
@@ -36,8 +37,14 @@ pub(super) struct Watch<'s, F> {
     pub edge_starts: &'s [usize], // [edges + 1]
     pub edges: &'s mut Edges,
     pub history: &'s mut Vec<Record>,
+    /// Whether hard edges may contradict each other; none if that has been looked at.
+    pub contradiction: &'s mut Option<bool>,
+    pub offsets: &'s [f64], // [edge_len], scaled
     pub callback: F,
 }
+
+/// A solve that is still running after so many iterations looks whether its hard edges contradict each other.
+const LONG: usize = 500;
 
 impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
     fn iteration(&mut self, view: &Iteration<'_, '_, f64>) -> bool {
@@ -46,7 +53,12 @@ impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
         if self.history.len() < self.history.capacity() {
             self.history.push(record);
         }
-        (self.callback)(&Progress { iteration: view.k, record, scaled_x: view.x })
+        let goes_on = (self.callback)(&Progress { iteration: view.k, record, scaled_x: view.x });
+        if view.k == LONG && self.contradiction.is_none() {
+            // An error of sizes cannot be: they are those of the problem itself.
+            *self.contradiction = Some(contradict(&view.op, self.offsets).unwrap_or(false));
+        }
+        goes_on && *self.contradiction != Some(true)
     }
 
     /// F x − b of hard edges in the units of the network: proposals are what the solution returns.

@@ -52,6 +52,8 @@ pub struct Solver {
     prepared: bool,
     /// Whether offsets have changed since.
     pub(super) moved: bool,
+    /// Whether hard edges contradict each other, if that is known.
+    pub(super) contradiction: Option<bool>,
     pub(super) edges: Edges,
     pub(super) solution: Solution,
 }
@@ -60,6 +62,8 @@ pub struct Solver {
 const AFTER: Duration = Duration::from_millis(50);
 /// The penalty stays within this factor of the first one.
 const DRIFT: f64 = 1e9;
+/// The most numbers of a network whose solves are accelerated: more would cost memory, and are chosen to need few iterations.
+const ACCELERATED: usize = 20_000;
 /// The longest history.
 const HISTORY: usize = 10_000;
 
@@ -96,6 +100,7 @@ impl Solver {
             first_rho,
             prepared: false,
             moved: false,
+            contradiction: None,
             edges,
             solution,
         };
@@ -104,6 +109,9 @@ impl Solver {
         problem.validate()?;
         workspace.fit(&problem, Mode::Solve);
         workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
+        if solver.unit.len() <= ACCELERATED {
+            workspace.accelerate();
+        }
         solver.workspace = workspace;
         Ok(solver)
     }
@@ -142,7 +150,8 @@ impl Solver {
     fn run(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
         let began = Instant::now();
         // Prices and certificates come after the iterations.
-        let deadline = self.settings.time_limit.and_then(|limit| began.checked_add(limit.saturating_add(AFTER)));
+        let deadline =
+            self.settings.time_limit.and_then(|limit| began.checked_add(limit.saturating_add(AFTER)));
         clock::until(deadline, || self.iterate_and_report(began, callback))?;
         self.solution.time = began.elapsed();
         Ok(())
@@ -154,6 +163,10 @@ impl Solver {
         callback: impl FnMut(&Progress<'_>) -> bool,
     ) -> Result<()> {
         self.solution.history.clear();
+        // Soft edges contradict nothing.
+        if self.compiled.weights.is_some() {
+            self.contradiction = Some(false);
+        }
         let (status, residuals) = match self.iterate(began, callback) {
             // Offsets that do not add up to 0 around a cycle prove it before the first iteration.
             Err(e) if e.kind() == ErrorKind::Infeasible && e.place().starts_with("offset of edge") => {
@@ -163,12 +176,16 @@ impl Solver {
             other => other?,
         };
         self.report(status, residuals);
+        if self.contradiction == Some(true) {
+            self.solution.status = Status::PrimalInfeasible;
+            return Ok(());
+        }
         let hard = self.compiled.weights.is_none();
         let missed =
             matches!(status, Status::Inexact(_) | Status::IterationLimit | Status::SuspectedInfeasible);
         if hard && missed && self.solution.misses.edges.0 > self.solution.misses.edges.1 {
             let op = self.compiled.op()?;
-            if contradict(&op, &self.compiled.offsets)? {
+            if self.contradiction.is_none() && contradict(&op, &self.compiled.offsets)? {
                 self.solution.status = Status::PrimalInfeasible;
             }
         }
@@ -188,7 +205,9 @@ impl Solver {
         let problem = problem(&self.compiled, &self.z_update, self.rho, relax)?;
         let Solution { history, starts, edge_starts, .. } = &mut self.solution;
         let (net, unit, edges) = (&self.net, &*self.unit, &mut self.edges);
-        let mut watch = Watch { net, unit, tol, starts, edge_starts, edges, history, callback };
+        let (contradiction, offsets) = (&mut self.contradiction, &self.compiled.offsets);
+        let mut watch =
+            Watch { net, unit, tol, starts, edge_starts, edges, history, contradiction, offsets, callback };
         let start = Start::Warm { z: &self.z, u: &self.u };
         if self.prepared {
             self.workspace.keep_consensus(self.moved);

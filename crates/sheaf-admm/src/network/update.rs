@@ -177,7 +177,7 @@ impl Solver {
 
     /// Writes an edge's offset into the scaled problem.
     fn place_offset(&mut self, edge: usize) -> Result<()> {
-        self.moved = true;
+        (self.moved, self.contradiction) = (true, None);
         let Self { net, compiled, .. } = self;
         let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
         match compiled.places[edge] {

@@ -24,13 +24,23 @@ fn agent(rng: &mut TestRng, d: usize) -> AgentSpec {
             let form = [Form::Dense, Form::Diagonal, Form::Sparse][below(rng, 3)];
             let mut quad = psd(rng, d, 10.0);
             for (i, row) in quad.iter_mut().enumerate() {
-                let far = |j: usize| form == Form::Diagonal && i != j || form == Form::Sparse && i.abs_diff(j) > 1;
+                let far =
+                    |j: usize| form == Form::Diagonal && i != j || form == Form::Sparse && i.abs_diff(j) > 1;
                 row.iter_mut().enumerate().filter(|(j, _)| far(*j)).for_each(|(_, v)| *v = 0.0);
             }
             // A band of a positive definite matrix need not be one.
-            quad.iter_mut().enumerate().for_each(|(i, row)| row[i] += if form == Form::Sparse { 20.0 } else { 0.0 });
+            quad.iter_mut()
+                .enumerate()
+                .for_each(|(i, row)| row[i] += if form == Form::Sparse { 20.0 } else { 0.0 });
             let tether = (below(rng, 2) == 0).then(|| (rng.range(0.1, 1.0), rng.normals(d)));
-            AgentSpec { quad, form, q: rng.normals(d), l2: rng.range(0.0, 0.5), tether, ..AgentSpec::default() }
+            AgentSpec {
+                quad,
+                form,
+                q: rng.normals(d),
+                l2: rng.range(0.0, 0.5),
+                tether,
+                ..AgentSpec::default()
+            }
         }
     }
 }
@@ -98,7 +108,8 @@ fn agree(a: usize, b: usize, map: [f64; 2], offset: f64, coupling: Coupling) -> 
 
 fn infeasible() -> Vec<(&'static str, Spec)> {
     let hard = |a, b, offset| agree(a, b, [1.0, 0.0], offset, Coupling::Hard);
-    let boxed = |lo: f64, hi: f64| AgentSpec { bounds: Some((vec![lo; 2], vec![hi; 2])), ..plain([1.0, -1.0]) };
+    let boxed =
+        |lo: f64, hi: f64| AgentSpec { bounds: Some((vec![lo; 2], vec![hi; 2])), ..plain([1.0, -1.0]) };
     let fixed = |b: f64| AgentSpec { equal: (vec![vec![1.0, 1.0]], vec![b]), ..plain([0.3, 0.1]) };
     let sum = |a, b, coupling| agree(a, b, [1.0, 1.0], 0.0, coupling);
     vec![
@@ -122,7 +133,10 @@ fn infeasible() -> Vec<(&'static str, Spec)> {
         ),
         (
             "an offset at an agent itself",
-            Spec { agents: vec![plain([1.0, 0.0]), plain([0.0, 1.0])], edges: vec![hard(0, 0, 1.0), hard(0, 1, 0.0)] },
+            Spec {
+                agents: vec![plain([1.0, 0.0]), plain([0.0, 1.0])],
+                edges: vec![hard(0, 0, 1.0), hard(0, 1, 0.0)],
+            },
         ),
         (
             "boxes beside soft and Huber edges",

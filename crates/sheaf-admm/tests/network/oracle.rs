@@ -256,6 +256,10 @@ impl Spec {
         let (status, answer) = prog.run();
         let square = |(beta, h): &(f64, Vec<f64>)| 0.5 * beta * h.iter().map(|h| h * h).sum::<f64>();
         let constant: f64 = self.agents.iter().filter_map(|a| a.tether.as_ref()).map(square).sum();
-        Oracle { status, objective: answer.value + constant, x: answer.x[..starts[starts.len() - 1]].to_vec() }
+        Oracle {
+            status,
+            objective: answer.value + constant,
+            x: answer.x[..starts[starts.len() - 1]].to_vec(),
+        }
     }
 }

@@ -95,7 +95,7 @@ fn residuals_are_in_the_units_of_the_problem() {
         net.agree(a, [[1.0]], b, [[1.0]]).unwrap();
         let mut solver = net.solver(Settings { tol: 1e-8, ..Settings::default() }).unwrap();
         let solution = solver.solve().unwrap();
-        assert!(solution.is_solved());
+        assert!(solution.is_solved(), "{} {:?}", solution.status(), solution.misses());
         close(solution.x(a)[0] / unit, 3.0, 1e-6);
         let (value, goal) = solution.misses().edges;
         assert!(value <= goal && (solution.x(a)[0] - solution.x(b)[0]).abs() <= goal);
@@ -117,15 +117,14 @@ fn prices_and_duals_are_slopes_of_the_optimal_value() {
                     .bounds([-9.0, -9.0], [hi, 9.0]),
             )
             .unwrap();
-        let c = net
-            .agent(Quadratic::new(Matrix::identity(2), [-4.0, -1.0]).at_most([[1.0, 1.0]], [g]))
-            .unwrap();
+        let c =
+            net.agent(Quadratic::new(Matrix::identity(2), [-4.0, -1.0]).at_most([[1.0, 1.0]], [g])).unwrap();
         let edge = net.edge(Edge::new(a, [[0.0, 1.0]], c, [[1.0, 0.0]]).offset([offset])).unwrap();
         let mut solver = net.into_solver(Settings { tol: 1e-11, iterations: 100_000, ..Settings::default() });
         assert!(solver.as_mut().unwrap().solve().unwrap().is_solved());
         (solver.unwrap(), a, c, edge)
     };
-    let point = [2.0, 1.2, 0.6, 0.1];
+    let point = [2.0, 1.2, 0.3, 0.1];
     let value = |p: &[f64; 4]| build(p[0], p[1], p[2], p[3]).0.solution().objective().unwrap();
     let slope = |k: usize| {
         let [mut up, mut down] = [point; 2];
@@ -139,7 +138,7 @@ fn prices_and_duals_are_slopes_of_the_optimal_value() {
     close(-of_c.at_most[0], slope(1), 1e-5);
     close(-of_a.upper[0], slope(2), 1e-5);
     close(-solver.solution().price(edge)[0], slope(3), 1e-5);
-    assert!(of_a.upper[0] > 0.1 && of_c.at_most[0] > 0.1 && of_a.lower == [0.0; 2]);
+    assert!(of_a.upper[0] > 0.1 && of_c.at_most[0] > 0.1 && of_a.lower == [0.0; 2], "{of_a:?} {of_c:?}");
 }
 
 /// A ring of agents with dense maps, so that consensus is a factorisation; hard or soft edges, or both and Huber.
@@ -189,7 +188,7 @@ fn every_update_is_without_allocation_and_has_the_solution_of_a_new_solver() {
             update(&mut solver);
             solver.solve().unwrap();
         });
-        assert_eq!(count, 0, "{mix}");
+        assert_eq!(count, 0, "{mix}: {}", solver.solution().status());
         let warm = solver.solution().clone();
         assert!(warm.is_solved(), "{mix}: {}", warm.status());
         let mut fresh = solver.network().solver(tight()).unwrap();
@@ -346,7 +345,8 @@ fn a_time_limit_ends_large_solves() {
         }
     }
     let limit = Duration::from_millis(300);
-    let settings = Settings { tol: 1e-14, time_limit: Some(limit), iterations: usize::MAX, ..Settings::default() };
+    let settings =
+        Settings { tol: 1e-14, time_limit: Some(limit), iterations: usize::MAX, ..Settings::default() };
     let mut solver = net.into_solver(settings).unwrap();
     // The first solve factorises.
     solver.solve().unwrap();

@@ -1,15 +1,19 @@
 //! A [`Quadratic`] far away: what certificates ask of it.
 
 use super::Quadratic;
+use super::work::dot;
 use crate::Matrix;
 use crate::matrix::Kind;
 
 impl Quadratic {
-    /// inf d·x over the bounds; `None` with equalities or inequalities, unless d is 0.
+    /// inf d·x over the bounds, or over A x = b for a d = Aᵀy; else `None` with equalities or inequalities, unless d is 0.
     pub(super) fn lowest_in_box(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
         let rows = !self.equal.1.is_empty() || !self.at_most.1.is_empty();
+        if rows && d.iter().all(|d| d.abs() <= zero) {
+            return Some((0.0, 0.0));
+        }
         if rows {
-            return d.iter().all(|d| d.abs() <= zero).then_some((0.0, 0.0));
+            return self.lowest_on_plane(d, zero);
         }
         let (mut value, mut size) = (0.0, 0.0);
         for (j, &d) in d.iter().enumerate() {
@@ -21,6 +25,32 @@ impl Quadratic {
             }
         }
         Some((value, size))
+    }
+
+    /// y·b if d = Aᵀy up to `zero`: then d·x is the same for all x with A x = b. y by conjugate gradients on A Aᵀy = A d.
+    fn lowest_on_plane(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        let (a, b) = &self.equal;
+        let (mut y, mut rest) = (vec![0.0; b.len()], d.to_vec());
+        let mut r = a.apply(&rest);
+        let mut p = r.clone();
+        let mut c = dot(&r, &r);
+        for _ in 0..4 * b.len() + 4 {
+            let mut q = vec![0.0; d.len()];
+            a.each(|i, j, v| q[j] += v * p[i]);
+            let length = dot(&q, &q);
+            if !(c > 0.0 && length > 0.0) {
+                break;
+            }
+            y.iter_mut().zip(&p).for_each(|(y, p)| *y += c / length * p);
+            rest.iter_mut().zip(&q).for_each(|(rest, q)| *rest -= c / length * q);
+            r = a.apply(&rest);
+            let next = dot(&r, &r);
+            p.iter_mut().zip(&r).for_each(|(p, r)| *p = r + next / c * *p);
+            c = next;
+        }
+        let met = rest.iter().all(|rest| rest.abs() <= zero);
+        let terms = y.iter().zip(b).map(|(y, b)| y * b);
+        met.then(|| terms.fold((0.0, 0.0), |(value, size), term| (value + term, size + term.abs())))
     }
 
     /// qᵀd + Σ l1|d| if f neither curves up nor ends along d, else ∞. Curvature counts unless it is rounding: a

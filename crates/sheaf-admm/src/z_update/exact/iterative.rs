@@ -151,7 +151,9 @@ impl Iterative {
             let g = weight(e);
             for row in edge.start as usize..(edge.start + edge.dim) as usize {
                 if b[row] != T::ZERO {
-                    self.rows.values(row, stacks).for_each(|(s, f)| pull[self.compact[s] as usize] += g * f * b[row]);
+                    self.rows
+                        .values(row, stacks)
+                        .for_each(|(s, f)| pull[self.compact[s] as usize] += g * f * b[row]);
                 }
             }
         }
