@@ -194,10 +194,13 @@ impl<T: Real> Problem<'_, T> {
         let (count, [primal, dual, x_size, z_size, u_size]) = match units {
             None => (n, norms_of_agents(agents, values)),
             Some(units) => {
+                // Slopes are known up to the rounding of x times the penalty: a huge penalty hides them.
+                let noise = T::from_f64(4.0) * T::EPSILON * rho.of(0);
                 let in_units = |own: Range<usize>| {
                     let first = offsets[own.start];
                     values(own).enumerate().map(move |(at, [gap, moved, x, z, u])| {
                         let (unit, slope) = (units.state[first + at], units.slope(first + at));
+                        let moved = moved.abs() + noise * x.abs();
                         ([unit * gap, slope * moved], [unit * x, unit * z, slope * u])
                     })
                 };

@@ -27,10 +27,17 @@ fn tight() -> Settings {
 }
 
 #[test]
-fn a_tiny_relaxation_is_not_called_solved() {
-    let (net, _) = scalars(&[-1.0, -5.0], &[(0, 1)], Coupling::Hard);
+fn a_tiny_relaxation_is_not_called_solved_where_it_is_not() {
+    let (net, agents) = scalars(&[-1.0, -5.0], &[(0, 1)], Coupling::Hard);
     let mut solver = net.solver(Settings { relax: 1e-6, iterations: 300, ..Settings::default() }).unwrap();
     let solution = solver.solve().unwrap();
+    // Combined iterations may get there; a single one is nowhere near, and must not say so.
+    assert!(solution.iterations() > 5);
+    if solution.is_solved() {
+        close(solution.x(agents[0])[0], 3.0, 1e-4);
+    }
+    let mut early = net.solver(Settings { relax: 1e-6, iterations: 4, ..Settings::default() }).unwrap();
+    let solution = early.solve().unwrap();
     assert_eq!(solution.status(), Status::IterationLimit);
     let (value, goal) = solution.misses().primal;
     assert!(value > 1e3 * goal, "{:?}", solution.misses());
@@ -53,7 +60,10 @@ fn penalties_from_one_end_of_the_range_to_the_other_end_in_a_true_status() {
                 let Ok(solution) = solver.solve() else { break };
                 assert!(solution.rho().is_finite() && solution.rho() > 0.0, "{rho} {linear}");
                 if solution.is_solved() {
-                    close(solution.x(a)[0], if linear { 2.0 } else { 0.75 }, 1e-4);
+                    assert!(
+                        (solution.x(a)[0] - if linear { 2.0 } else { 0.75 }).abs() < 1e-4,
+                        "{rho} {linear}"
+                    );
                 }
                 if (1e-6..=1e6).contains(&rho) {
                     assert!(solution.is_solved(), "{rho} {linear}: {}", solution.status());

@@ -27,15 +27,22 @@ impl Quadratic {
         Some((value, size))
     }
 
-    /// y·b if d = Aᵀy up to `zero`: then d·x is the same for all x with A x = b. y by conjugate gradients on A Aᵀy = A d.
+    /// y·b if d = Aᵀy up to `zero`: then d·x is the same for all x with A x = b. y by conjugate gradients on A Aᵀy = A d, on
+    /// the stack, since it is called while a solve runs; `None` for larger agents.
     fn lowest_on_plane(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        const MOST: usize = 64;
         let (a, b) = &self.equal;
-        let (mut y, mut rest) = (vec![0.0; b.len()], d.to_vec());
-        let mut r = a.apply(&rest);
-        let mut p = r.clone();
+        if d.len() > MOST || b.len() > MOST {
+            return None;
+        }
+        let [mut y, mut r, mut p] = [[0.0; MOST]; 3];
+        let mut rest = [0.0; MOST];
+        rest[..d.len()].copy_from_slice(d);
+        a.each(|i, j, v| r[i] += v * rest[j]);
+        p.copy_from_slice(&r);
         let mut c = dot(&r, &r);
         for _ in 0..4 * b.len() + 4 {
-            let mut q = vec![0.0; d.len()];
+            let mut q = [0.0; MOST];
             a.each(|i, j, v| q[j] += v * p[i]);
             let length = dot(&q, &q);
             if !(c > 0.0 && length > 0.0) {
@@ -43,7 +50,8 @@ impl Quadratic {
             }
             y.iter_mut().zip(&p).for_each(|(y, p)| *y += c / length * p);
             rest.iter_mut().zip(&q).for_each(|(rest, q)| *rest -= c / length * q);
-            r = a.apply(&rest);
+            r.fill(0.0);
+            a.each(|i, j, v| r[i] += v * rest[j]);
             let next = dot(&r, &r);
             p.iter_mut().zip(&r).for_each(|(p, r)| *p = r + next / c * *p);
             c = next;
