@@ -18,7 +18,7 @@ use sheaf_kernels::vector::{axpy, dot, norm};
 
 /// Steps that are remembered, and iterations from one combination to the next.
 const MEMORY: usize = 10;
-const EVERY: usize = 3;
+const EVERY: usize = 20;
 
 /// The memory of a solve.
 #[derive(Clone, Debug, Default)]
