@@ -106,7 +106,8 @@ fn residuals_are_in_the_units_of_the_problem() {
         let mut solver = net.solver(Settings { tol: 1e-8, ..Settings::default() }).unwrap();
         let solution = solver.solve().unwrap();
         assert!(solution.is_solved(), "{} {:?}", solution.status(), solution.misses());
-        close(solution.x(a)[0] / unit, 3.0, 1e-6);
+        // A slope may be off by the tolerance, and x by as much divided by the curvature.
+        close(solution.x(a)[0] / unit, 3.0, 1e-6 + 1e-8 * unit);
         let (value, goal) = solution.misses().edges;
         assert!(value <= goal && (solution.x(a)[0] - solution.x(b)[0]).abs() <= goal);
         close(goal, 1e-8 * (1.0 + 3.0 * unit), 1e-3);
