@@ -39,6 +39,8 @@ mod _native {
         Objective, Quadratic, ball, huber, logistic, second_order_cone, simplex,
     };
     #[pymodule_export]
+    use crate::network::settings::Settings;
+    #[pymodule_export]
     use crate::network::solution::{Solution, backward_all};
     #[pymodule_export]
     use crate::network::solver::{Solver, State};
