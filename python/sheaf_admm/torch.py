@@ -7,7 +7,8 @@ One sample is a graph of N agents with states in R^d_v. A call runs K iterations
     u = u + x - z
 
 and returns the last x, `[batch, agents, d_v]`. Objectives f are diagonal quadratics with l1, l2 and bounds (`diag`, `q`, `l1`,
-`l2`, `lo`, `hi`) or dense quadratics (`quad`, `q`). Gradients reach every tensor that is given.
+`l2`, `lo`, `hi`) or dense quadratics (`quad`, `q`); without l1 and l2 also with equalities A x = b (`eq_a`, `eq_b`) and
+inequalities G x <= h (`in_g`, `in_h`). Gradients reach every tensor that is given.
 
 The computation runs on the CPU, in float32 or float64. From torch 2.4 on it is a custom operator, so that `torch.compile`
 does not break the graph at it; below it is an autograd function.
@@ -47,7 +48,9 @@ def solve(made: Layer, *, index: Optional[Tensor] = None, scale: Optional[float]
     | --- | --- |
     | `q` | `[batch, agents, d_v]` |
     | `diag`, `l1`, `l2`, `lo`, `hi`, `start` | broadcast to that shape |
-    | `quad` | broadcast to `[batch, agents, d_v, d_v]`, instead of `diag` and the others; its symmetric part counts |
+    | `quad` | broadcast to `[batch, agents, d_v, d_v]`, instead of `diag`; its symmetric part counts |
+    | `eq_a`, `eq_b` | equalities of every agent, A x = b: broadcast to `[batch, agents, rows, d_v]`, `[batch, agents, rows]` |
+    | `in_g`, `in_h` | inequalities G x ≤ h, in the same shapes |
     | `maps` | `[slots, d_e, d_v]`, with `[agents]` or `[batch, agents]` in front; or `[views]` with `index` `[batch, agents]` |
     | `base`, `a`, `b` | instead of `maps`: base `[slots, d_e, d_v]` plus `scale`·a·bᵀ, `[…, slots, d_e or d_v, rank]` |
     | `rho` | one number or `[agents]` |

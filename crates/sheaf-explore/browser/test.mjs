@@ -1,6 +1,6 @@
-// The page in a real browser. Usage: node test.mjs SHEAF [PICTURES]
+// The page in a real browser. Usage: node test.mjs SHEAF [PICTURES [TESTS]]
 //
-// SHEAF is the program; PICTURES a folder for screenshots. CHROMIUM names the browser if it is not /usr/bin/chromium.
+// SHEAF is the program; PICTURES a folder for screenshots; TESTS a part of the names of the tests to run. CHROMIUM names the browser if it is not /usr/bin/chromium.
 
 import { execFileSync } from "node:child_process";
 import { strict as assert } from "node:assert";
@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentAt, choose, launch, settled, start } from "./drive.mjs";
 
-const [program, pictures] = process.argv.slice(2);
-if (!program) throw new Error("usage: node test.mjs SHEAF [PICTURES]");
+const [program, pictures, only = ""] = process.argv.slice(2);
+if (!program) throw new Error("usage: node test.mjs SHEAF [PICTURES [TESTS]]");
 if (pictures) mkdirSync(pictures, { recursive: true });
 
 const server = await start(program), { url } = server;
@@ -45,6 +45,7 @@ const pixel = (page, place) => page.evaluate(({ x, y }) => {
 const near = (a, b, far = 12) => a.every((v, i) => Math.abs(v - b[i]) <= far);
 
 async function test(name, run) {
+  if (!name.includes(only)) return;
   const began = Date.now();
   problems.length = 0;
   try {

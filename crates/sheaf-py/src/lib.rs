@@ -53,6 +53,12 @@ mod _native {
         crate::run::set_threads(threads);
     }
 
+    /// Whether an array of float32 is read where it is, without a copy. For tests.
+    #[pyfunction]
+    fn _reads_in_place(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(matches!(crate::arrays::Held::<f32>::read("array", array)?, crate::arrays::Held::Borrowed(_)))
+    }
+
     /// Panics inside a call, to test that a panic becomes an exception.
     #[pyfunction]
     fn _panic(py: Python<'_>) -> PyResult<()> {

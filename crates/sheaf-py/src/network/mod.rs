@@ -123,7 +123,7 @@ static NETWORKS: AtomicU64 = AtomicU64::new(0);
 /// [-0.75]
 #[pyclass(module = "sheaf_admm", name = "Network")]
 pub struct Network {
-    inner: Inner,
+    pub inner: Inner,
     names: Names,
 }
 
