@@ -1,10 +1,12 @@
 """Types of the native part. The documentation is in the classes themselves."""
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from typing_extensions import Unpack
+
+from ._settings import Keywords
 
 Array = Any  # anything that numpy.asarray takes
 Matrix = Any  # the same, or a matrix of scipy.sparse
@@ -88,15 +90,6 @@ class Edge:
     @property
     def index(self) -> int: ...
 
-class _Keywords(TypedDict, total=False):
-    iterations: int
-    time_limit: Optional[float]
-    rho: Optional[float]
-    adapt: bool
-    relax: float
-    scale: bool
-    threads: int
-
 class Settings:
     def __init__(
         self,
@@ -131,8 +124,8 @@ class Network:
     def agents(self) -> int: ...
     @property
     def edges(self) -> int: ...
-    def solve(self, tol: Union[float, Settings, None] = None, **settings: Unpack[_Keywords]) -> Solution: ...
-    def solver(self, tol: Union[float, Settings, None] = None, **settings: Unpack[_Keywords]) -> Solver: ...
+    def solve(self, tol: Union[float, Settings, None] = None, **settings: Unpack[Keywords]) -> Solution: ...
+    def solver(self, tol: Union[float, Settings, None] = None, **settings: Unpack[Keywords]) -> Solver: ...
 
 class State: ...
 
@@ -230,7 +223,6 @@ class Model:
         window: int = 1,
         inputs: Optional[Sequence[Any]] = None,
     ) -> Dict[str, Any]: ...
-    def _play(self, script: str) -> Tuple[bytes, str]: ...
     def state_dict(self) -> Dict[str, np.ndarray]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def save(self, path: PathLike) -> None: ...

@@ -47,7 +47,7 @@ def problem(seed=0, samples=3, maps="shared", dense=False, gamma=True, dtype=np.
 MAPS = ["shared", "agent", "sample", "index", "agent-low", "sample-low", "index-low"]
 
 
-@pytest.mark.parametrize("maps, dense, hard", itertools.product(MAPS, [False, True], [False, True]))
+@pytest.mark.parametrize("maps, dense, hard", list(itertools.product(MAPS, [False, True], [False, True])))
 def test_iterates_are_those_of_the_reference(maps, dense, hard):
     arrays = problem(maps=maps, dense=dense, gamma=not hard)
     layer = sa.Layer(GRAPH, **SIZES, iterations=7, hard=hard, relax=1.5, window=7)
@@ -113,7 +113,7 @@ def layer_order(names):
     return [name for name in NAMES if name in names]
 
 
-@pytest.mark.parametrize("maps, dense", itertools.product(MAPS, [False, True]))
+@pytest.mark.parametrize("maps, dense", list(itertools.product(MAPS, [False, True])))
 def test_gradients_are_those_of_finite_differences(maps, dense):
     layer = sa.Layer(GRAPH, **SIZES, iterations=6, relax=1.4, window=2)
     check_gradients(layer, problem(seed=2, maps=maps, dense=dense))

@@ -54,10 +54,10 @@ def test_constraints_broadcast():
 
 
 def test_contiguous_tensors_share_their_memory_with_the_arrays():
-    from sheaf_admm._torch_op import Entry, _arrays
+    from sheaf_admm._torch_op import _arrays
 
     tensor = torch.randn(2, 3, 4, requires_grad=True)
-    arrays = _arrays(Entry(None, ("q",), None), [tensor], None)
+    arrays = _arrays("q", [tensor], None, None)
     assert arrays["q"].__array_interface__["data"][0] == tensor.data_ptr()
 
 
@@ -190,7 +190,7 @@ def test_a_second_derivative_is_refused():
 
 @new_torch
 def test_opcheck():
-    from sheaf_admm._torch_op import _solve, register
+    from sheaf_admm._torch_op import _solve
 
     inputs, index = tensors(samples=2, maps="index")
     made = st.layer(GRAPH, **SIZES, iterations=3)
@@ -198,8 +198,26 @@ def test_opcheck():
     order = sorted(range(len(inputs)), key=lambda i: st.NAMES.index(list(inputs)[i]))
     names = tuple(list(inputs)[i] for i in order)
     values = [values[i].detach().requires_grad_() for i in order]
-    number = register(made, names, None)
-    torch.library.opcheck(_solve, (values, index, number))
+    torch.library.opcheck(_solve, (values, index, made.number, " ".join(names), None))
+
+
+def test_a_layer_that_torch_does_not_know_is_refused():
+    inputs, _ = tensors()
+    with pytest.raises(sa.Error, match="layer: expected one made by sheaf_admm.torch.layer, got Layer"):
+        st.solve(sa.Layer(GRAPH, **SIZES, iterations=3), **inputs)
+
+
+@new_torch
+def test_the_function_is_compiled_too():
+    made = st.layer(GRAPH, **SIZES, iterations=4)
+    maps = torch.randn(8, 2, 4)
+
+    @torch.compile(fullgraph=True)
+    def loss(q):
+        return st.solve(made, q=2 * q, diag=1.0, lo=0.0, maps=maps, rho=0.5, gamma=1.0).square().sum()
+
+    q = torch.randn(3, 6, 4)
+    torch.testing.assert_close(loss(q), st.solve(made, q=2 * q, diag=1.0, lo=0.0, maps=maps, rho=0.5, gamma=1.0).square().sum())
 
 
 @new_torch

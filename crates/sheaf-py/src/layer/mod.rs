@@ -51,7 +51,7 @@ const LARGE: usize = 1024;
 /// >>> grads = layer.backward(arrays, np.ones_like(x), ["q"])
 /// >>> grads["q"].round(6).ravel().tolist()  # both agents follow the mean of −q
 /// [-1.0, -1.0]
-#[pyclass(frozen, module = "sheaf_admm", name = "Layer")]
+#[pyclass(frozen, subclass, module = "sheaf_admm", name = "Layer")]
 pub struct Layer {
     spec: Spec,
     sheaf: Sheaf,

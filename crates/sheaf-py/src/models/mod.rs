@@ -283,7 +283,7 @@ impl Model {
     /// True
     /// >>> kick = {"k": 30, "do": {"noise": {"of": "z", "agents": [40], "deviation": 2, "seed": 1}}}
     /// >>> film = model.intervene(maze, [kick], 60)
-    /// >>> film["predicted"].shape, bool((film["z"][28] == film["base_z"][28]).all()), film["distance"][29] > 0
+    /// >>> film["predicted"].shape, bool((film["z"][28] == film["base_z"][28]).all()), bool(film["distance"][29] > 0)
     /// ((60, 19, 19), True, True)
     #[pyo3(signature = (input, what, iterations = 100, *, window = 1, inputs = None))]
     fn intervene<'py>(
