@@ -106,8 +106,8 @@ impl<'a, T: Real> Run<'a, T> {
     ) -> Result<Played<T>> {
         let mut report = None;
         for part in parts {
-            let (told, goes_on) = self.part(inputs, part, options, ws, see)?;
-            report = Some(told);
+            let (own, goes_on) = self.part(inputs, part, options, ws, see)?;
+            report = Some(own);
             if !goes_on {
                 break;
             }
