@@ -104,7 +104,8 @@ impl Solver {
     ) -> PyResult<Bound<'py, PyDict>> {
         let script = interventions(script)?;
         let inputs: Vec<_> = inputs.into_iter().flatten().map(|net| net.inner.clone()).collect();
-        let (inner, mut states, mut marks) = (&self.inner, [const { Vec::new() }; 3], [const { Vec::new() }; 2]);
+        let (inner, mut states, mut marks) =
+            (&self.inner, [const { Vec::new() }; 3], [const { Vec::new() }; 2]);
         let ran = run(py, None, |stop| {
             let end = inner.play(&inputs, &script, iterations, |now| {
                 let each = states.iter_mut().zip([now.x, now.z, now.u]);
