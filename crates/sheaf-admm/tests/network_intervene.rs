@@ -21,7 +21,7 @@ const STEADY: Settings = Settings {
 /// A chain of three agents of different sizes, so that scaling has work to do.
 fn chain(q: f64, coupling: Coupling) -> Network {
     let mut net = Network::new();
-    let a = net.agent(Quadratic::new(Matrix::diagonal(&[9.0, 1.0]), [-18.0, q])).unwrap();
+    let a = net.agent(Quadratic::new(Matrix::diagonal([9.0, 1.0]), [-18.0, q])).unwrap();
     let b = net.agent(Quadratic::new(Matrix::identity(1), [-3.0])).unwrap();
     let c = net.agent(Quadratic::new([[0.25]], [-1.0])).unwrap();
     net.edge(Edge::new(a, [[3.0, 0.0]], b, [[0.5]]).coupling(coupling)).unwrap();
