@@ -2,7 +2,7 @@
 //!
 //! A mutant is the code with one place changed; it survives if all tests pass. A build for each would take hours, so
 //! that the whole sample is compiled once: every mutant stands in the source behind a switch (`schema`) that an
-//! environment variable sets, and the test binaries that reach its place run once for each, until the first test fails.
+//! environment variable sets, and the tests that reach its place run for each, the quickest first, until one fails.
 //! The work happens in a clone of the last commit, `target/mutants`.
 
 mod find;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::run::{cargo, check, command, root};
 use find::Mutant;
 use schema::{SWITCH, Schema};
-use trial::{Binary, Outcome};
+use trial::{Outcome, Test};
 
 /// What is mutated.
 const FOLDERS: [&str; 5] = [
@@ -62,10 +62,11 @@ pub fn run(count: &str, seed: &str) -> Result<()> {
         left_out.extend(broken);
     };
     println!("{} mutants do not compile and were replaced by the next", left_out.len());
-    let binaries = binaries(&messages)?;
+    let tests = tests(&messages)?;
+    println!("{} tests, {:.0} s", tests.len(), tests.iter().map(|test| test.time.as_secs_f64()).sum::<f64>());
     let mut counts = BTreeMap::new();
     for number in chosen {
-        let outcome = trial(number, &binaries)?;
+        let outcome = trial(number, &tests)?;
         println!("{outcome}: {number}: {}", all[number - 1].1.name);
         *counts.entry(outcome.split(':').next().unwrap_or_default().to_string()).or_insert(0) += 1;
     }
@@ -73,16 +74,15 @@ pub fn run(count: &str, seed: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs the binaries that reach the mutant, the quickest first.
-fn trial(number: usize, binaries: &[Binary]) -> Result<String> {
+/// Runs the tests that reach the mutant, the quickest first, until one fails.
+fn trial(number: usize, tests: &[Test]) -> Result<String> {
     let mut reached = false;
-    for binary in binaries.iter().filter(|binary| binary.reached.contains(&number)) {
+    for test in tests.iter().filter(|test| test.reached.contains(&number)) {
         reached = true;
-        let name = binary.path.file_stem().unwrap_or_default().to_string_lossy();
-        match binary.run("MUTANT", &number.to_string())? {
+        match test.run("MUTANT", &number.to_string())? {
             Outcome::Passed => {}
-            Outcome::Failed(test) => return Ok(format!("killed: by {name}: {test}")),
-            Outcome::TooLong => return Ok(format!("too long: in {name}")),
+            Outcome::Failed => return Ok(format!("killed: by {}", test.name)),
+            Outcome::TooLong => return Ok(format!("too long: in {}", test.name)),
         }
     }
     Ok(if reached { "SURVIVED" } else { "NOT REACHED" }.to_string())
@@ -183,20 +183,18 @@ fn broken(messages: &[Value], schemas: &BTreeMap<String, Schema>) -> Result<BTre
     Ok(broken)
 }
 
-/// The test binaries, the quickest first, each after a run without a mutant.
-fn binaries(messages: &[Value]) -> Result<Vec<Binary>> {
-    let mut binaries = Vec::new();
+/// The tests of all binaries, the quickest first.
+fn tests(messages: &[Value]) -> Result<Vec<Test>> {
+    let mut tests = Vec::new();
     for message in messages.iter().filter(|message| message["profile"]["test"] == true) {
         let (path, manifest) = (message["executable"].as_str(), message["manifest_path"].as_str());
         let (Some(path), Some(folder)) = (path, manifest.and_then(|path| Path::new(path).parent())) else {
             continue;
         };
-        let binary = Binary::new(PathBuf::from(path), folder.to_owned())?;
-        println!("{path}: {:.1} s, reaches {} mutants", binary.time.as_secs_f64(), binary.reached.len());
-        binaries.push(binary);
+        tests.extend(trial::tests(Path::new(path), folder)?);
     }
-    binaries.sort_by_key(|binary| binary.time);
-    Ok(binaries)
+    tests.sort_by_key(|test| test.time);
+    Ok(tests)
 }
 
 /// A hash of name and seed, which orders the sample.
