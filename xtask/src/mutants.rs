@@ -1,8 +1,8 @@
 //! Mutation testing of the solver and the trainer on a seeded sample.
 //!
 //! A mutant is the code with one place changed; it survives if all tests pass. A build for each would take hours, so
-//! that the whole sample is compiled once: every mutant stands in the source behind a switch (`schema`) that an
-//! environment variable sets, and the tests that reach its place run for each, the quickest first, until one fails.
+//! that the whole sample is compiled once: every mutant stands in the source behind a switch (`schema`) that a file
+//! sets, and the tests that reach its place run for each, the quickest first, until one fails.
 //! The work happens in a clone of the last commit, `target/mutants`.
 
 mod find;
@@ -62,11 +62,11 @@ pub fn run(count: &str, seed: &str) -> Result<()> {
         left_out.extend(broken);
     };
     println!("{} mutants do not compile and were replaced by the next", left_out.len());
-    let tests = tests(&messages)?;
+    let tests = tests(&tree, &messages)?;
     println!("{} tests, {:.0} s", tests.len(), tests.iter().map(|test| test.time.as_secs_f64()).sum::<f64>());
     let mut counts = BTreeMap::new();
     for number in chosen {
-        let outcome = trial(number, &tests)?;
+        let outcome = trial(&tree, number, &tests)?;
         println!("{outcome}: {number}: {}", all[number - 1].1.name);
         *counts.entry(outcome.split(':').next().unwrap_or_default().to_string()).or_insert(0) += 1;
     }
@@ -75,11 +75,11 @@ pub fn run(count: &str, seed: &str) -> Result<()> {
 }
 
 /// Runs the tests that reach the mutant, the quickest first, until one fails.
-fn trial(number: usize, tests: &[Test]) -> Result<String> {
+fn trial(tree: &Path, number: usize, tests: &[Test]) -> Result<String> {
     let mut reached = false;
     for test in tests.iter().filter(|test| test.reached.contains(&number)) {
         reached = true;
-        match test.run("MUTANT", &number.to_string())? {
+        match test.run(tree, number)? {
             Outcome::Passed => {}
             Outcome::Failed => return Ok(format!("killed: by {}", test.name)),
             Outcome::TooLong => return Ok(format!("too long: in {}", test.name)),
@@ -184,14 +184,14 @@ fn broken(messages: &[Value], schemas: &BTreeMap<String, Schema>) -> Result<BTre
 }
 
 /// The tests of all binaries, the quickest first.
-fn tests(messages: &[Value]) -> Result<Vec<Test>> {
+fn tests(tree: &Path, messages: &[Value]) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
     for message in messages.iter().filter(|message| message["profile"]["test"] == true) {
         let (path, manifest) = (message["executable"].as_str(), message["manifest_path"].as_str());
         let (Some(path), Some(folder)) = (path, manifest.and_then(|path| Path::new(path).parent())) else {
             continue;
         };
-        tests.extend(trial::tests(Path::new(path), folder)?);
+        tests.extend(trial::tests(tree, Path::new(path), folder)?);
     }
     tests.sort_by_key(|test| test.time);
     Ok(tests)

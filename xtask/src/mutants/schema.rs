@@ -6,44 +6,44 @@ use super::find::Mutant;
 
 /// The module that reads which mutant is chosen, added to each mutated crate.
 ///
-/// `MUTANT=17` switches one on. `MUTANT_REACHED=FILE` appends the number of every mutant whose place runs, without
-/// allocating, because some tests count allocations.
+/// The file `mutant` in the root of the clone holds its number; if it holds 0, the number of every mutant whose place
+/// runs is appended to the file `reached`. Neither allocates, because some tests count allocations.
 pub const SWITCH: &str = r#"
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 const UNREAD: u32 = u32::MAX;
-const RECORD: u32 = u32::MAX - 1;
 static CHOSEN: AtomicU32 = AtomicU32::new(UNREAD);
 static REACHED: [AtomicBool; 65536] = [const { AtomicBool::new(false) }; 65536];
-static FILE: OnceLock<Option<File>> = OnceLock::new();
+static FILE: OnceLock<File> = OnceLock::new();
 
 #[inline(always)]
 pub fn on(number: u32) -> bool {
     let chosen = CHOSEN.load(Relaxed);
-    if chosen < RECORD { chosen == number } else { rare(number) }
+    if chosen != UNREAD { chosen == number } else { rare(number) }
 }
 
 #[cold]
 #[inline(never)]
 fn rare(number: u32) -> bool {
-    let file = FILE.get_or_init(|| {
-        std::env::var_os("MUTANT_REACHED").and_then(|path| File::options().create(true).append(true).open(path).ok())
-    });
-    let Some(mut file) = file.as_ref() else {
-        let chosen = std::env::var("MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut digits = [0; 8];
+    let mut file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../mutant")).expect("a number");
+    let length = file.read(&mut digits).expect("a number");
+    let chosen = digits[..length].iter().fold(0, |number, digit| 10 * number + u32::from(digit - b'0'));
+    if chosen > 0 {
         CHOSEN.store(chosen, Relaxed);
         return chosen == number;
-    };
-    CHOSEN.store(RECORD, Relaxed);
+    }
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reached");
+    let mut file = FILE.get_or_init(|| File::options().create(true).append(true).open(list).expect("a list"));
     if !REACHED[number as usize].swap(true, Relaxed) {
         let mut line = [0; 16];
         let mut rest = &mut line[..];
-        let _ = writeln!(rest, "{number}");
+        writeln!(rest, "{number}").expect("room for a number");
         let length = 16 - rest.len();
-        let _ = file.write_all(&line[..length]);
+        file.write_all(&line[..length]).expect("room for a line");
     }
     false
 }

@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 /// The tests of a binary, each after a run that records the mutants it reaches.
-pub fn tests(binary: &Path, folder: &Path) -> Result<Vec<Test>> {
+pub fn tests(tree: &Path, binary: &Path, folder: &Path) -> Result<Vec<Test>> {
     let list = Command::new(binary).arg("--list").current_dir(folder).output()?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let mut tests = Vec::new();
@@ -39,14 +39,14 @@ pub fn tests(binary: &Path, folder: &Path) -> Result<Vec<Test>> {
         let (binary, folder, name) = (binary.to_owned(), folder.to_owned(), name.to_string());
         let mut test =
             Test { binary, folder, name, time: Duration::from_secs(600), reached: BTreeSet::new() };
-        let reached = test.binary.with_extension("reached");
-        let _ = std::fs::remove_file(&reached);
+        let reached = tree.join("reached");
+        std::fs::write(&reached, "")?;
         let start = Instant::now();
-        if test.run("MUTANT_REACHED", &reached.to_string_lossy())? != Outcome::Passed {
+        if test.run(tree, 0)? != Outcome::Passed {
             bail!("{} of {} fails without a mutant", test.name, test.binary.display());
         }
         test.time = start.elapsed();
-        let numbers = std::fs::read_to_string(&reached).unwrap_or_default();
+        let numbers = std::fs::read_to_string(&reached)?;
         test.reached = numbers.lines().filter_map(|line| line.parse().ok()).collect();
         tests.push(test);
     }
@@ -54,12 +54,13 @@ pub fn tests(binary: &Path, folder: &Path) -> Result<Vec<Test>> {
 }
 
 impl Test {
-    /// Runs the test with a variable set, at most four times as long as usual and ten seconds.
-    pub fn run(&self, variable: &str, value: &str) -> Result<Outcome> {
+    /// Runs the test with a mutant, at most four times as long as usual and ten seconds.
+    pub fn run(&self, tree: &Path, number: usize) -> Result<Outcome> {
+        std::fs::write(tree.join("mutant"), number.to_string())?;
         let mut command = Command::new("sh");
         let script = format!("ulimit -v {MEMORY}; exec \"$0\" --exact \"$1\" --test-threads=1");
         command.args(["-c", &script]).arg(&self.binary).arg(&self.name).current_dir(&self.folder);
-        command.env(variable, value).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().context("cannot start sh")?;
         let end = Instant::now() + self.time * 4 + Duration::from_secs(10);
         let mut pause = Duration::from_millis(1);
