@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+const RECORD: u32 = u32::MAX - 1;
 const UNREAD: u32 = u32::MAX;
 static CHOSEN: AtomicU32 = AtomicU32::new(UNREAD);
 static REACHED: [AtomicBool; 65536] = [const { AtomicBool::new(false) }; 65536];
@@ -22,12 +23,15 @@ static FILE: OnceLock<File> = OnceLock::new();
 #[inline(always)]
 pub fn on(number: u32) -> bool {
     let chosen = CHOSEN.load(Relaxed);
-    if chosen != UNREAD { chosen == number } else { rare(number) }
+    if chosen < RECORD { chosen == number } else { rare(chosen, number) }
 }
 
 #[cold]
 #[inline(never)]
-fn rare(number: u32) -> bool {
+fn rare(chosen: u32, number: u32) -> bool {
+    if chosen == RECORD && REACHED[number as usize].load(Relaxed) {
+        return false;
+    }
     let mut digits = [0; 8];
     let mut file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../mutant")).expect("a number");
     let length = file.read(&mut digits).expect("a number");
@@ -36,6 +40,7 @@ fn rare(number: u32) -> bool {
         CHOSEN.store(chosen, Relaxed);
         return chosen == number;
     }
+    CHOSEN.store(RECORD, Relaxed);
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reached");
     let mut file = FILE.get_or_init(|| File::options().create(true).append(true).open(list).expect("a list"));
     if !REACHED[number as usize].swap(true, Relaxed) {
