@@ -128,7 +128,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         layout.check()?;
         let first = match (spec.scope, maps.form()) {
             (Scope::Samples(_), _) => 0,
-            (Scope::Batch, Form::None | Form::Stacks) => at_decoder,
+            (Scope::Batch, Form::None | Form::Stacks | Form::Agents) => at_decoder,
             (Scope::Batch, _) => at_maps,
         };
         let touched = first..layout.len();

@@ -80,8 +80,8 @@ impl<T: Real> Problem<'_, T> {
         }
         let mut report = None;
         for part in interventions.parts(sheaf.agents(), &ends, iterations) {
-            let (told, goes_on) = run.part(inputs, &part, options, ws, see)?;
-            report = Some(told);
+            let (own, goes_on) = run.part(inputs, &part, options, ws, see)?;
+            report = Some(own);
             if !goes_on {
                 break;
             }
