@@ -224,11 +224,9 @@ mod tests {
             "4:14: - is removed in f",
         ];
         assert_eq!(names, expected.map(|name| format!("a.rs:{name}")));
-        assert!(
-            find::mutants("a.rs", "const A: usize = 1 + 2;\n#[test]\nfn t() { 1 + 2; }\n")
-                .unwrap()
-                .is_empty()
-        );
+        let rest = "const A: usize = 1 + 2;\n#[test]\nfn t() { 1 + 2; }\nfn u() -> bool { true }\n";
+        let names: Vec<String> = find::mutants("a.rs", rest).unwrap().into_iter().map(|m| m.name).collect();
+        assert_eq!(names, ["a.rs:4:4: return false in u"], "a body that is this value already is no mutant");
     }
 
     #[test]
