@@ -1,6 +1,7 @@
 //! Networks: builder, solver, solution, gradients, and random problems against an interior-point method.
 
 mod basics;
+mod corners;
 mod gradient;
 mod large;
 mod oracle;

@@ -39,11 +39,11 @@ impl Train {
     /// Checks the arguments.
     pub fn check(args: TrainArgs) -> Result<Self> {
         let mut overrides = args.set;
-        check_set(&overrides, "train.steps=1000")?;
         overrides.extend(args.seed.map(|seed| format!("train.seed={seed}")));
         overrides.extend(args.on_nan.map(|choice| {
             format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })
         }));
+        check_set(&overrides, "train.steps=1000")?;
         let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
         let init = args.init.map(|name| Source::parse(&name)).transpose()?;
         let TrainArgs { out, resume, checkpoint, threads, .. } = args;
