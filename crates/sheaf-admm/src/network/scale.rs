@@ -1,8 +1,7 @@
 //! Scaling: x = D x̂, edges times e, costs times c, so that the numbers of the scaled problem are near 1.
 //!
-//! Ruiz's iteration on the matrix that couples everything, [c·D Q D; E F D]: each round divides a coordinate by the
-//! root of the largest entry in its column and an edge by the root of its largest entry; then c makes the costs' slopes
-//! near 1. A [`Quadratic`] has a factor per coordinate, any other map one for all of its coordinates. Penalties that the
+//! Ruiz's iteration on the matrix that couples everything, [D Q D; E F D]: each round divides a coordinate by the root of
+//! the largest entry in its column and an edge by the root of its largest entry; then c makes the costs' slopes near 1. A [`Quadratic`] has a factor per coordinate, any other map one for all of its coordinates. Penalties that the
 //! user gives per agent are one more factor: a penalty ρ_i is a scale 1/√ρ_i.
 
 use super::{Coupling, Network};
@@ -37,7 +36,6 @@ impl Scaling {
         // One flat vector for all coordinates: edges reach them in any order.
         let mut flat = Flat { starts, states: vec![1.0; n], edges: vec![1.0; e], cost: 1.0 };
         let (mut columns, mut rows) = (vec![0.0f64; n], vec![0.0f64; e]);
-        flat.cost = bounded(1.0 / flat.slope(net));
         for _ in 0..ROUNDS {
             flat.sizes(net, &mut columns, &mut rows);
             let mut change = 0.0f64;
@@ -48,12 +46,12 @@ impl Scaling {
             };
             flat.states.iter_mut().zip(&columns).for_each(|(s, c)| apply(s, *c));
             flat.edges.iter_mut().zip(&rows).for_each(|(e, r)| apply(e, *r));
-            let slope = flat.slope(net);
-            apply(&mut flat.cost, slope * slope);
             if change < SETTLED {
                 break;
             }
         }
+        flat.settle(net);
+        flat.cost = bounded(1.0 / flat.slope(net));
         let states = flat.starts.windows(2).map(|at| flat.states[at[0]..at[1]].to_vec()).collect();
         Self { states, edges: flat.edges, cost: flat.cost }
     }
@@ -68,6 +66,38 @@ struct Flat {
 }
 
 impl Flat {
+    /// The edges of a connected part balance with D·t and E/t as well as with D and E: t makes the geometric mean of the
+    /// curvatures that its edges read 1. Without it, agents that count in micrometres would have next to none.
+    fn settle(&mut self, net: &Network) {
+        let parts = parts(net);
+        let mut read = vec![false; self.states.len()];
+        for (agent, map) in net.edges.iter().flat_map(|edge| &edge.ends) {
+            map.each(|_, j, v| read[self.starts[agent.0] + j] |= v != 0.0);
+        }
+        let mut means = vec![(0.0, 0usize); net.agents.len()];
+        for (i, agent) in net.agents.iter().enumerate() {
+            let Some(f) = agent.map.as_quadratic() else { continue };
+            let at = self.starts[i]..self.starts[i + 1];
+            let each = f.diagonal().into_iter().zip(at).filter(|(q, k)| read[*k] && *q > 0.0);
+            each.for_each(|(q, k)| {
+                let mean = &mut means[parts[i]];
+                *mean = (mean.0 + (q * self.states[k] * self.states[k]).ln(), mean.1 + 1);
+            });
+        }
+        let factor = |agent: usize| match means[parts[agent]] {
+            (_, 0) => 1.0,
+            (sum, count) => (-0.5 * sum / count as f64).exp(),
+        };
+        for i in 0..net.agents.len() {
+            let t = factor(i);
+            let own = self.starts[i]..self.starts[i + 1];
+            own.filter(|&k| read[k]).for_each(|k| self.states[k] = bounded(t * self.states[k]));
+        }
+        for (edge, e) in net.edges.iter().zip(&mut self.edges) {
+            *e = bounded(*e / factor(edge.ends[0].0.0));
+        }
+    }
+
     /// The largest entry of every column and of every edge.
     fn sizes(&self, net: &Network, columns: &mut [f64], rows: &mut [f64]) {
         columns.fill(0.0);
@@ -75,7 +105,7 @@ impl Flat {
         for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
             if let Some(f) = agent.map.as_quadratic() {
                 let (s, column) = (&self.states[at[0]..at[1]], &mut columns[at[0]..at[1]]);
-                curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));
+                curvature(f, |i, j, v| column[j] = column[j].max((s[i] * v * s[j]).abs()));
             }
         }
         for ((edge, &e), row) in net.edges.iter().zip(&self.edges).zip(rows) {
@@ -119,6 +149,23 @@ impl Flat {
         let size = (sum / count.max(1) as f64).max(linear);
         if size > 0.0 && size.is_finite() { size } else { 1.0 }
     }
+}
+
+/// The connected part of every agent, named by one of its agents.
+fn parts(net: &Network) -> Vec<usize> {
+    let mut parent: Vec<usize> = (0..net.agents.len()).collect();
+    fn root(parent: &mut [usize], mut i: usize) -> usize {
+        while parent[i] != i {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        i
+    }
+    for edge in &net.edges {
+        let [a, b] = [0, 1].map(|k| root(&mut parent, edge.ends[k].0.0));
+        parent[a.max(b)] = a.min(b);
+    }
+    (0..parent.len()).map(|i| root(&mut parent, i)).collect()
 }
 
 /// Every entry of Q, with what l2 and the tether add.
