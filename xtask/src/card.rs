@@ -66,21 +66,21 @@ fn inspect(path: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("`sheaf inspect` printed no JSON")
 }
 
-fn section(name: &str, own: &Value, told: &Value) -> Result<String> {
-    let bits = if told["tensors"][0]["dtype"] == "F16" { 16 } else { 32 };
-    let parameters = told["parameters"].as_u64().context("no number of parameters")?;
+fn section(name: &str, own: &Value, inspected: &Value) -> Result<String> {
+    let bits = if inspected["tensors"][0]["dtype"] == "F16" { 16 } else { 32 };
+    let parameters = inspected["parameters"].as_u64().context("no number of parameters")?;
     let list = |key: &str| -> String {
-        let items = told[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        let items = inspected[key].as_array().map(Vec::as_slice).unwrap_or_default();
         let items: Vec<String> =
             items.iter().map(|v| v.as_str().map_or(v.to_string(), str::to_string)).collect();
         if items.is_empty() { "not recorded".into() } else { items.join(", ") }
     };
-    let hours = told["hours"].as_f64().map_or("not recorded".into(), |h| format!("{h:.1}"));
-    let split = told["chosen_on"].as_str().filter(|s| !s.is_empty()).unwrap_or("not recorded");
+    let hours = inspected["hours"].as_f64().map_or("not recorded".into(), |h| format!("{h:.1}"));
+    let split = inspected["chosen_on"].as_str().filter(|s| !s.is_empty()).unwrap_or("not recorded");
     let mut out = format!("\n## `builtin:{name}`\n\n{}\n\n", words(own, "title")?);
     out += &format!("- file: `{name}.safetensors`, {parameters} parameters, {bits} bits each\n");
     out += &format!("- data: {}\n", words(own, "data")?);
-    out += &format!("- recipe: {}\n", told["made"].as_str().unwrap_or("not recorded"));
+    out += &format!("- recipe: {}\n", inspected["made"].as_str().unwrap_or("not recorded"));
     out += &format!("- command: {}\n", words(own, "command")?);
     out += &format!("- commit: {}; seed: {}; hours: {hours}\n", list("commits"), list("seeds"));
     out += &format!("- the best were chosen on: {split}\n- limits: {}\n\n", words(own, "limits")?);
@@ -106,9 +106,9 @@ mod tests {
     fn a_section_says_what_was_recorded_and_what_was_not() {
         let own = json!({ "title": "T.", "data": "D.", "command": "`c`", "limits": "L.", "results": [
             { "on": "set", "result": "90 %", "command": "sheaf eval", "commit": "abc" } ] });
-        let told = json!({ "parameters": 7, "tensors": [{ "dtype": "F16" }], "made": "one run of 5 steps",
+        let inspected = json!({ "parameters": 7, "tensors": [{ "dtype": "F16" }], "made": "one run of 5 steps",
             "commits": ["abc"], "seeds": [42], "hours": null, "chosen_on": "validation" });
-        let text = section("maze", &own, &told).unwrap();
+        let text = section("maze", &own, &inspected).unwrap();
         for line in [
             "## `builtin:maze`",
             "7 parameters, 16 bits",
@@ -119,6 +119,6 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
-        assert!(section("maze", &json!({ "title": "T." }), &told).is_err());
+        assert!(section("maze", &json!({ "title": "T." }), &inspected).is_err());
     }
 }

@@ -99,6 +99,14 @@ fn without_interventions_a_play_has_the_bits_of_a_solve() {
 }
 
 #[test]
+fn a_script_is_empty_without_start_and_actions() {
+    let one = at(1, set(Variable::Z, vec![0], 1.0));
+    assert!(Interventions::default().is_empty());
+    assert!(!Interventions { start: None, list: vec![one] }.is_empty());
+    assert!(!Interventions { start: Some(StartAt::default()), list: Vec::new() }.is_empty());
+}
+
+#[test]
 fn a_z_that_is_set_is_a_start_from_there() {
     let grid = Grid::new(2);
     let (seen, _) = grid.play(10, vec![at(5, set(Variable::Z, vec![4], 2.5))]).unwrap();

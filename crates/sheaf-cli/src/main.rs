@@ -40,6 +40,10 @@ fn run() -> ExitCode {
     let (report, exit) = match job.run() {
         Ok(Ending::Done(report)) => (report, Exit::Success),
         Ok(Ending::Interrupted(report)) => (report, Exit::Interrupted),
+        Ok(Ending::Failed(report, error)) => {
+            errors::report_error(&error, Exit::Failure);
+            (report, Exit::Failure)
+        }
         Err(error) => return errors::report_error(&error, Exit::Failure),
     };
     match report.print(json) {

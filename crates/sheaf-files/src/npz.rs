@@ -61,6 +61,11 @@ impl Npz {
         let (is_array, is_zip) = (bytes.starts_with(b"\x93NUMPY"), bytes.starts_with(b"PK\x03\x04"));
         let has_end = bytes.windows(4).any(|w| w == b"PK\x05\x06");
         match ZipArchive::new(Cursor::new(bytes.into())) {
+            // The last of two entries would be read in silence.
+            Ok(archive) if archive.has_duplicate_names() => {
+                Err(Error::new(ErrorKind::Malformed, place, "each array once", "a name that occurs twice")
+                    .hint("make it again: numpy.savez_compressed writes every name once"))
+            }
             Ok(archive) => {
                 let names = archive.file_names().flatten();
                 let names = names.filter_map(|name| Some(name.strip_suffix(".npy")?.to_string())).collect();

@@ -1,5 +1,4 @@
-//! Runs on a toy model: resumed runs end bit for bit the same, non-finite losses stop or roll back, mistakes are
-//! explained.
+//! Runs on a toy model: resumed bit for bit, non-finite losses stop or roll back, mistakes are explained.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::train::{
     AdamW, Checkpoint, Decay, Init, OnNan, Origin, Outcome, Progress, Run, RunDir, Schedule, StepStats,
-    TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile, train,
+    TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile, check_resume, train,
 };
 
 struct Dir(PathBuf);
@@ -172,7 +171,7 @@ fn metrics(dir: &Path) -> Vec<serde_json::Value> {
     metrics_text(dir).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn explain(result: Result<Outcome>, kind: ErrorKind, words: &[&str]) -> Error {
+fn explain<R: std::fmt::Debug>(result: Result<R>, kind: ErrorKind, words: &[&str]) -> Error {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
@@ -368,12 +367,14 @@ fn mistakes_at_the_start_are_explained() {
     let config = CONFIG.replace("0.1", "0.2");
     let changed = Run { config: &config, ..run(&dir, &options, true) };
     explain(go(changed), ErrorKind::Unsupported, &["`train.learning_rate`", "0.1", "0.2", "hint: "]);
+    let early = check_resume(&dir.0, None, &config, &[], &|_, stored| Ok(stored.to_string()));
+    explain(early, ErrorKind::Unsupported, &["`train.learning_rate`", "0.1", "0.2"]);
     explain(go(Run { seed: 8, ..run(&dir, &options, true) }), ErrorKind::Unsupported, &["seed", "7", "8"]);
-    let zero = TrainOptions { steps: 0, ..options.clone() };
-    explain(go(run(&dir, &zero, true)), ErrorKind::NotPositive, &["steps"]);
+    let none = go(run(&dir, &TrainOptions { steps: 0, ..options.clone() }, true));
+    explain(none, ErrorKind::NotPositive, &["steps"]);
     let metric = TrainOptions { best_metric: Some("acuracy".into()), ..options };
-    let other = Dir::new("metric");
-    explain(go(run(&other, &metric, false)), ErrorKind::Unsupported, &["solved, distance", "`acuracy`"]);
+    let fresh = go(run(&Dir::new("metric"), &metric, false));
+    explain(fresh, ErrorKind::Unsupported, &["solved, distance", "`acuracy`"]);
 }
 
 #[test]

@@ -18,8 +18,9 @@ pub fn commit() -> String {
         return unknown();
     };
     let until = format!("--until=@{seconds}");
-    let told = Command::new("git").arg("-C").arg(folder).args(["log", "-1", "--format=%h", &until]).output();
-    match told {
+    let output =
+        Command::new("git").arg("-C").arg(folder).args(["log", "-1", "--format=%h", &until]).output();
+    match output {
         Ok(output) if output.status.success() && !output.stdout.is_empty() => {
             String::from_utf8_lossy(&output.stdout).trim().to_string()
         }

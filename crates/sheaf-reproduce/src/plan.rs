@@ -122,13 +122,13 @@ impl Plan {
     }
 
     /// Measures the pace of every experiment of unfinished runs that is not known yet: one gradient of a small batch.
-    pub fn measure(&mut self, told: &mut dyn FnMut(&str)) {
+    pub fn measure(&mut self, progress: &mut dyn FnMut(&str)) {
         for run in &self.runs {
             let key = format!("{}/{}", self.request.scale.name(), run.variant.name);
             if self.pace.contains_key(&key) || self.state(run) == State::Finished {
                 continue;
             }
-            told(&run.variant.name);
+            progress(&run.variant.name);
             // What cannot be measured, for lack of data, has no estimate; the run itself will say why.
             if let Ok(seconds) = run.measure(&self.request.places) {
                 self.pace.insert(key, seconds);

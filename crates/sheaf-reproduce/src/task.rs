@@ -197,12 +197,12 @@ fn mazes(
         ..SolveOptions::fixed(experiment.iterations.eval)
     };
     let solved = solve(&experiment.model, model, params, &set, &options, progress)?;
-    let told = summarise(&set, &solved);
+    let summary = summarise(&set, &solved);
     let mut values = Values::from([
         ("samples".into(), set.len() as f64),
         ("iterations".into(), experiment.iterations.eval as f64),
-        ("solved".into(), told.solved_rate()),
-        ("cell_accuracy".into(), told.cell_accuracy()),
+        ("solved".into(), summary.solved_rate()),
+        ("cell_accuracy".into(), summary.cell_accuracy()),
     ]);
     let firsts: Vec<usize> = solved.iter().filter_map(|s| s.first_right).collect();
     if !firsts.is_empty() {
@@ -233,14 +233,14 @@ fn puzzles(
     let (_, test) = SudokuData { count: own.data.count.min(1), generated: 0, ..own.data }.load()?;
     let set = test.first(scale.samples(test.len(), 81));
     let (iterations, options) = (experiment.iterations.eval, SolveOptions::fixed(experiment.iterations.eval));
-    let told = evaluate(&experiment.model, model, params, &set, &options, 1, progress)?.summary;
+    let summary = evaluate(&experiment.model, model, params, &set, &options, 1, progress)?.summary;
     Ok(Values::from([
         ("samples".into(), set.len() as f64),
         ("iterations".into(), iterations as f64),
-        ("solved".into(), told.solved_rate()),
-        ("valid".into(), told.valid_rate()),
-        ("cell_accuracy".into(), told.cell_accuracy()),
-        ("blank_accuracy".into(), told.blank_accuracy()),
+        ("solved".into(), summary.solved_rate()),
+        ("valid".into(), summary.valid_rate()),
+        ("cell_accuracy".into(), summary.cell_accuracy()),
+        ("blank_accuracy".into(), summary.blank_accuracy()),
     ]))
 }
 

@@ -139,6 +139,45 @@ fn every_kind_of_maps_is_differentiated() {
 }
 
 #[test]
+fn maps_of_every_agent_are_differentiated() {
+    for agreement in ["model.agreement=soft", "model.agreement=hard"] {
+        maze(&["model.maps=shared", "model.sharing=agent", "model.agents=9", agreement]);
+    }
+    maze(&["model.maps=shared", "model.sharing=agent", "model.agents=9", "model.consensus=exact"]);
+    sudoku(&["model.maps=shared", "model.sharing=agent", "model.agents=27"]);
+    check_keys::<Mnist>(&["model.maps=shared", "model.sharing=agent", "model.agents=9"], 3, SHORT);
+}
+
+#[test]
+fn maps_of_every_agent_that_are_equal_are_shared_maps() {
+    let own = Case::<Maze>::new(&["model.maps=shared", "model.sharing=agent", "model.agents=9"], 3);
+    let shared = Case::<Maze>::new(&["model.maps=shared"], 3);
+    let params = shared.noisy(6);
+    let mut with_own = vec![0.0; own.model.layout().len()];
+    let of = |case: &Case<Maze>, name: &str| case.model.layout().range(name).unwrap();
+    let mut maps = Vec::new();
+    for entry in shared.model.layout().entries() {
+        let values = &params[entry.range.clone()];
+        match entry.name.starts_with("maps/") {
+            true => maps.extend_from_slice(values),
+            false => with_own[of(&own, &entry.name)].copy_from_slice(values),
+        }
+    }
+    let range = of(&own, "maps/agents");
+    assert_eq!(range.len(), 9 * maps.len());
+    with_own[range.clone()].chunks_exact_mut(maps.len()).for_each(|agent| agent.copy_from_slice(&maps));
+    let ((loss, grad), (expected, shared_grad)) =
+        (own.gradient(&with_own, SHORT), shared.gradient(&params, SHORT));
+    assert!((loss - expected).abs() < 1e-12, "{loss} and {expected}");
+    let first = shared.model.layout().entries().iter().find(|e| e.name.starts_with("maps/")).unwrap();
+    let shared_grad = &shared_grad[first.range.start..][..maps.len()];
+    for (k, &expected) in shared_grad.iter().enumerate() {
+        let sum: f64 = grad[range.clone()].iter().skip(k).step_by(maps.len()).sum();
+        assert!((sum - expected).abs() < 1e-10 * (1.0 + expected.abs()), "number {k}: {sum} and {expected}");
+    }
+}
+
+#[test]
 fn gates_of_the_update_are_differentiated_in_every_form_of_maps() {
     let gates = "model.gates=true";
     for sharing in ["model.sharing=slot", "model.sharing=global"] {

@@ -81,6 +81,7 @@ fn every_form_of_maps_and_every_solver_allocates_nothing_after_warm_up() {
         &["model.maps=shared"][..],
         &["model.maps=identity", "model.agreement=hard"],
         &["model.sharing=global"],
+        &["model.maps=shared", "model.sharing=agent", "model.agents=9"],
         &["model.consensus=gram"],
         &["model.consensus=cg-warm"],
         &["model.consensus=descent"],

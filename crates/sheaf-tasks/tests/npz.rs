@@ -97,6 +97,18 @@ fn foreign_files_are_refused() {
 }
 
 #[test]
+fn a_name_that_occurs_twice_is_refused_and_not_read_as_its_last_entry() {
+    let [first, second] = [[1, 2], [3, 4]].map(|values| array(&[2], Values::U8(values.to_vec())));
+    let mut bytes = npz::to_bytes(&[("inputs", &first), ("spare0", &second)]).unwrap();
+    assert!(Npz::from_bytes(bytes.clone(), "x").is_ok());
+    let places: Vec<usize> = (0..bytes.len() - 6).filter(|&at| bytes[at..].starts_with(b"spare0")).collect();
+    assert_eq!(places.len(), 2, "the entry and its place in the directory");
+    places.into_iter().for_each(|at| bytes[at..at + 6].copy_from_slice(b"inputs"));
+    let error = Npz::from_bytes(bytes, "x").unwrap_err();
+    assert_eq!((error.kind(), error.got()), (ErrorKind::Malformed, "a name that occurs twice"));
+}
+
+#[test]
 fn a_file_cut_off_anywhere_is_an_error_and_never_a_panic() {
     let whole = bytes_of(&all_types());
     for length in 0..whole.len() {

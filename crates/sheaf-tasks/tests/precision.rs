@@ -67,6 +67,17 @@ fn loss_and_gradient_are_those_of_f32_up_to_the_rounding_of_operands() {
     near_f32::<Sudoku>(&["model.maps=orthonormal"]);
 }
 
+/// Sums of messages of the small Sudoku model are left out: rounding its parameters alone, in f32, changes the norm of its
+/// gradient by 8 % and the direction by more than bf16 does.
+#[test]
+fn messages_have_bf16_products_too() {
+    let talk = "model.coordination=message-passing";
+    near_f32::<Maze>(&[talk, "model.aggregation=mean"]);
+    near_f32::<Maze>(&[talk, "model.aggregation=max"]);
+    near_f32::<Mnist>(&[talk, "model.aggregation=mean"]);
+    near_f32::<Sudoku>(&[talk, "model.aggregation=max"]);
+}
+
 #[test]
 fn f32_is_the_default_and_setting_it_changes_no_bit() {
     assert_eq!(Experiment::<Sudoku>::default().train.precision, PrecisionKind::F32);

@@ -23,6 +23,12 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=gram", "model.penalty=per-agent"], "model.penalty"),
         (&["model.maps=orthonormal", "model.sharing=global", "model.d_v=40"], "model.sharing"),
         (&["model.scales=true"], "model.scales"),
+        (&["model.sharing=agent", "model.agents=81"], "model.maps"),
+        (&["model.sharing=agent", "model.maps=shared"], "model.agents"),
+        (
+            &["model.sharing=agent", "model.maps=shared", "model.agents=81", "model.consensus=gram"],
+            "model.consensus",
+        ),
         (&["model.consensus=huber", "model.agreement=hard"], "model.agreement"),
         (
             &["model.consensus=cg", "model.agreement=hard", "model.maps=orthonormal", "model.d_v=40"],

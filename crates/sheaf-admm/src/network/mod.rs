@@ -23,6 +23,7 @@ mod edge_term;
 #[cfg(feature = "serde")]
 pub mod file;
 mod gradient;
+mod intervene;
 mod placed;
 mod progress;
 mod report;
@@ -34,6 +35,7 @@ mod update;
 
 pub use edge::{Coupling, Edge};
 pub use gradient::{AgentGrad, EdgeGrad, Gradient};
+pub use intervene::{Moment, Played};
 pub use progress::{Progress, Record};
 pub use settings::Settings;
 pub use solution::{Misses, Solution};

@@ -265,7 +265,7 @@ impl Solver {
 }
 
 /// The scaled problem of a compiled network.
-fn problem<'a>(
+pub(super) fn problem<'a>(
     compiled: &'a Compiled,
     z_update: &'a ZUpdate<f64>,
     rho: f64,

@@ -4,7 +4,7 @@ use sheaf_admm::admm::{
     Adjoint, Gradients, Iteration, Mode, Observer, Options, Problem, Seeds, Start, Status, Trace, Workspace,
 };
 use sheaf_admm::x_update::ObjectiveGrad;
-use sheaf_admm::z_update::{Cg, Gram, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, Gram, ZUpdate};
 use sheaf_testkit::TestRng;
 
 use crate::support::{Batch, SOFT, close};
@@ -72,7 +72,9 @@ fn a_sample_keeps_what_it_had_when_it_ended_while_others_go_on() {
         let point = batch.point(1);
         let (prepared, n) = (batch.prepare(&point), batch.sheaf.state_len());
         let h = batch.cut(&point)[5];
-        for z_update in solvers() {
+        // One that carries its solution from one iteration to the next.
+        let carried = Cg { start: CgStart::Carried, ..Cg::published(Agreement::Hard, 3) };
+        for z_update in solvers().into_iter().chain([ZUpdate::Cg(carried)]) {
             let problem = batch.problem(&point, &prepared, &z_update);
             for mode in [Mode::Solve, Mode::Keep { iterations: K }] {
                 let (mut trace, after) = (Trace::default(), [2, K, 4]);

@@ -1,10 +1,12 @@
 //! The two solvers of shared maps against the general ones, as single consensus steps.
 
+use sheaf_admm::Precision;
+use sheaf_admm::sheaf::{Maps, SharedStack, Sheaf, SheafOp};
 use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Exact, Gram, Orthonormal, Stop, ZUpdate};
 use sheaf_testkit::TestRng;
 
-use crate::support::{Batch, SOFT, close};
+use crate::support::{Batch, RANK, SCALE, SOFT, close};
 
 const RHO: Penalty<'static, f64> = Penalty::Scalar(0.8);
 
@@ -99,4 +101,47 @@ fn each_sample_stops_at_its_own_tolerance() {
         let (_, steps, converged) = solve(&batch, &point, &ZUpdate::Gram(Gram { stop, ..gram }), &w);
         assert_eq!((steps, converged), (1, false));
     }
+}
+
+#[test]
+fn updates_of_agents_are_added_to_the_maps_that_all_share() {
+    for batch in [Batch::grid(1, true), Batch::triples(1, true)] {
+        let (point, dims) = (batch.point(6), batch.dims());
+        let [maps, a, b, ..] = batch.cut(&point);
+        let mut stacks = vec![0.0; batch.sheaf.stack_len()];
+        for agent in 0..batch.sheaf.agents() {
+            // G + scale·A Bᵀ, slot by slot.
+            let rows: Vec<f64> = (0..dims.slots * dims.d_e * dims.d_v)
+                .map(|k| {
+                    let (row, v) = (k / dims.d_v, k % dims.d_v);
+                    let (slot, e) = (agent * dims.slots + row / dims.d_e, row % dims.d_e);
+                    let [a, b] = [(a, dims.d_e, e), (b, dims.d_v, v)]
+                        .map(|(from, len, at)| &from[(slot * len + at) * RANK..][..RANK]);
+                    maps[k] + SCALE * a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()
+                })
+                .collect();
+            Sheaf::pack_stack(&rows, dims.d_v, &mut stacks[batch.sheaf.stack_offsets()[agent]..]).unwrap();
+        }
+        let prepared = batch.prepare(&point);
+        let z = TestRng::new(9).normals(batch.states());
+        let [got, want] = [batch.op(&prepared), SheafOp::new(&batch.sheaf, Maps::PerAgent(&stacks)).unwrap()]
+            .map(|op| {
+                let (mut r, mut rows) = (vec![0.0; batch.sheaf.edge_len()], vec![0.0; batch.sheaf.row_len()]);
+                op.coboundary(&z, &mut r, &mut rows).unwrap();
+                r
+            });
+        close(batch.name, &got, &want, 1e-12);
+    }
+}
+
+#[test]
+fn a_stack_multiplies_in_the_precision_that_was_set() {
+    let mut stack = SharedStack::<f32>::default();
+    stack.prepare(&[1.0, 1.0 / 3.0, -2.0, 0.7], 2).unwrap();
+    assert_eq!(stack.precision(), Precision::Full);
+    stack.set_precision(Precision::Bf16).unwrap();
+    assert_eq!(stack.precision(), Precision::Bf16);
+    stack.set_precision(Precision::Full).unwrap();
+    assert_eq!(stack.precision(), Precision::Full);
+    assert!(SharedStack::<f64>::default().set_precision(Precision::Bf16).is_err());
 }

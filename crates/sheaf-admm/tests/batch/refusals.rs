@@ -68,6 +68,14 @@ fn the_closed_form_asks_for_orthonormal_maps_without_updates() {
     other[..row].iter_mut().for_each(|v| *v *= 1.5);
     let prepared = batch.prepare(&other);
     refused(scaled.validate(&batch.op(&prepared)), ErrorKind::Unsupported, "orthonormal", "orthogonal");
+    // Two rows at the end that are not orthogonal are found as well, though they are as long as they should be.
+    let mut other = batch.scaled_point(1);
+    let rows = batch.dims().slots * batch.dims().d_e;
+    let (before, last) = other[(rows - 2) * row..rows * row].split_at_mut(row);
+    let [length, own] = [&*before, &*last].map(|r| r.iter().map(|v| v * v).sum::<f64>().sqrt());
+    last.iter_mut().zip(before).for_each(|(v, b)| *v = 0.8 * *v + 0.6 * own / length * *b);
+    let prepared = batch.prepare(&other);
+    refused(scaled.validate(&batch.op(&prepared)), ErrorKind::Unsupported, "orthonormal", "orthogonal");
 }
 
 #[test]

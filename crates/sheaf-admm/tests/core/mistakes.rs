@@ -115,6 +115,40 @@ fn maps_with_numbers_that_are_not_finite_are_found_where_they_count() {
     pair.problem(&z_update).validate().expect("padding may hold anything");
     pair.stacks[16] = f64::INFINITY;
     assert_kind(pair.problem(&z_update).validate(), NotFinite, "stacks[16]");
+    // Maps of each agent: the number may be any agent's.
+    let pair = Pair::new();
+    for agent in 0..2 {
+        let mut stacks = vec![0.5; pair.sheaf.stack_len()];
+        stacks[pair.sheaf.stack_offsets()[agent]] = f64::NAN;
+        let op = SheafOp::new(&pair.sheaf, Maps::PerAgent(&stacks)).expect("fits");
+        let place = format!("stacks[{}]", pair.sheaf.stack_offsets()[agent]);
+        assert_kind(Problem { op, ..pair.problem(&z_update) }.validate(), NotFinite, &place);
+    }
+}
+
+#[test]
+fn an_operator_tells_its_offsets() {
+    let pair = Pair::new();
+    let op = SheafOp::new(&pair.sheaf, Maps::Stack(&pair.stacks)).expect("fits");
+    assert_eq!(
+        (op.offsets(), op.with_offsets(&[0.25]).expect("one edge").offsets()),
+        (None, Some(&[0.25][..]))
+    );
+}
+
+#[test]
+fn a_solve_from_zeros_does_not_start_where_an_earlier_one_ended() {
+    let (pair, z_update) = (Pair::new(), cg(3));
+    let problem = pair.problem(&z_update);
+    for mode in [Mode::Solve, Mode::Differentiate { iterations: 4 }] {
+        let mut ws = Workspace::new(&problem, mode);
+        let mut ends = [0; 2].map(|_| {
+            problem.solve(Start::Zeros, &Options::fixed(3), &mut ws, &mut ()).expect("solves");
+            [ws.x().to_vec(), ws.z().to_vec(), ws.u().to_vec()]
+        });
+        let [first, second] = &mut ends;
+        assert_eq!(first, second, "{mode:?}");
+    }
 }
 
 /// Two agents of stalk 2 that share one number, and everything needed for a solve.

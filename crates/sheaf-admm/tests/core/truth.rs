@@ -282,3 +282,29 @@ fn prices_are_the_slopes_of_the_optimal_value_in_the_offsets() {
         }
     }
 }
+
+#[test]
+fn hard_edges_have_their_prices_beside_soft_ones() {
+    // x₀ = x₁, and ½(x₁ − x₂)² is paid: with x₀ = x₁ = s, 2s − 3 + s − x₂ = 0 and x₂ + 3 = s − x₂.
+    let (net, weights) = (Scalars::path(3), [f64::INFINITY, 1.0]);
+    let op = SheafOp::new(&net.sheaf, Maps::PerAgent(&net.stacks)).expect("maps fit");
+    let z_update = ZUpdate::Exact(Exact::new(&net.sheaf, Agreement::Soft { gamma: 1.0 }));
+    let problem = Problem {
+        op: op.with_edge_weights(&weights).expect("one weight an edge"),
+        objective: Objective::Tether(Tether { beta: 1.0, anchor: &[3.0, 0.0, -3.0] }),
+        z_update: &z_update,
+        rho: Penalty::Scalar(0.8),
+        relax: 1.0,
+    };
+    let mut ws = Workspace::new(&problem, Mode::Solve);
+    let options = Options::until(1e-11, 1e-11, 3000);
+    let report = problem.solve(Start::Zeros, &options, &mut ws, &mut ()).expect("solves");
+    assert_eq!(report.status, Status::Solved, "{report}");
+    for (x, want) in ws.x().iter().zip([0.6, 0.6, -1.2]) {
+        assert!((x - want).abs() < 1e-9, "{:?}", ws.x());
+    }
+    let mut lambda = [f64::NAN; 2];
+    let rest = problem.prices(&mut ws, &mut lambda).expect("solved");
+    assert!((lambda[0] - 2.4).abs() < 1e-8 && (lambda[1] - 1.8).abs() < 1e-8, "{lambda:?}");
+    assert!(rest < 1e-8, "{rest}");
+}

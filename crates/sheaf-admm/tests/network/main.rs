@@ -1,6 +1,7 @@
 //! Networks: builder, solver, solution, gradients, and random problems against an interior-point method.
 
 mod basics;
+mod corners;
 mod families;
 mod gradient;
 mod large;

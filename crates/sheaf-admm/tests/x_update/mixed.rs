@@ -1,6 +1,6 @@
 use sheaf_admm::x_update::{
     Coefficient, Curvature, Dense, DenseGrad, Diagonal, DiagonalGrad, Equality, EqualityGrad, Objective,
-    ObjectiveGrad, Qp, QpGrad, Tether, TetherGrad,
+    ObjectiveGrad, Penalty, Qp, QpGrad, Tether, TetherGrad,
 };
 
 use crate::support::{Family, Setup, close, normals, offsets, psd_blocks, solve, symmetrise, uniforms};
@@ -91,4 +91,21 @@ fn a_mixture_gives_each_agent_the_answer_of_its_own_family() {
 fn the_mixed_vjp_matches_finite_differences() {
     setup(vec![0.7]).check_vjp();
     setup(vec![0.7, 1.3, 0.4, 2.0, 1.1]).check_vjp();
+}
+
+#[test]
+fn a_mixture_asks_for_the_gradient_of_every_agent_or_of_none() {
+    let setup = setup(vec![0.7]);
+    let (objective, x) = (setup.family.objective(&setup.params), setup.x());
+    let rho = Penalty::Scalar(0.7);
+    let mut scratch = vec![0.0; objective.scratch_len(&setup.offsets)];
+    objective.prepare(&setup.offsets, &rho, &mut scratch).unwrap();
+    objective.prox(&setup.offsets, &rho, &setup.v, &mut vec![0.0; x.len()], &mut scratch).unwrap();
+    let mut vjp = |grad: &mut ObjectiveGrad<'_, f64>| {
+        let (mut d_v, mut d_rho) = (vec![0.0; x.len()], [0.0]);
+        objective.vjp(&setup.offsets, &rho, &setup.v, &x, &x, &mut d_v, &mut d_rho, grad, &mut scratch)
+    };
+    vjp(&mut ObjectiveGrad::None).unwrap();
+    let error = vjp(&mut ObjectiveGrad::Mixed(vec![ObjectiveGrad::None, ObjectiveGrad::None])).unwrap_err();
+    assert!(error.place().contains("agent 2") && error.got() == "2", "{error}");
 }

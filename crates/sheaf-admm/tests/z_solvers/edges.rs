@@ -6,8 +6,8 @@ use sheaf_admm::ErrorKind;
 use sheaf_admm::sheaf::SheafOp;
 use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{
-    Agreement, Cg, ConsensusGrad, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop,
-    ZUpdate,
+    Agreement, Cg, CgStart, ConsensusGrad, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential,
+    Stop, ZUpdate,
 };
 use sheaf_testkit::{TestRng, assert_close_max, assert_vjp};
 
@@ -48,6 +48,7 @@ fn solvers(case: &Case) -> Vec<ZUpdate<f64>> {
     vec![
         ZUpdate::Exact(Exact::new(&case.sheaf, SOFT)),
         ZUpdate::Cg(Cg::to_tolerance(SOFT, 1e-13, 500)),
+        ZUpdate::Cg(Cg { start: CgStart::Warm, ..Cg::to_tolerance(SOFT, 1e-13, 500) }),
         edge(SOFT, TIGHT),
         descent(TIGHT),
     ]
@@ -59,7 +60,9 @@ fn forward(case: &Case, op: &SheafOp<'_, f64>, z_update: &ZUpdate<f64>, rho: &[f
     let mut z = vec![f64::NAN; case.sheaf.state_len()];
     z_update.validate(op).unwrap();
     z_update.prepare(op, &rho, &mut scratch).unwrap();
-    z_update.forward(op, &rho, w, w, &mut [], &mut z, &mut scratch).unwrap();
+    // A solution does not depend on where it is looked for.
+    let z_prev: Vec<f64> = w.iter().rev().map(|w| 0.5 * w).collect();
+    z_update.forward(op, &rho, w, &z_prev, &mut [], &mut z, &mut scratch).unwrap();
     z
 }
 

@@ -106,3 +106,14 @@ fn nonsense_options_are_refused() {
     assert_eq!(kind(EdgePotential::Quadratic, 0.0, 0.1), ErrorKind::NotPositive);
     assert_eq!(kind(EdgePotential::Quadratic, 1.0, f64::INFINITY), ErrorKind::NotPositive);
 }
+
+#[test]
+fn agreement_costs_nothing_and_disagreement_what_its_slope_adds_up_to() {
+    for potential in ALL {
+        assert_eq!(potential.value(0.0), 0.0, "{potential:?}");
+        let steps = 20_000;
+        let slopes = (0..steps).map(|i| potential.slope(1.5 * (f64::from(i) + 0.5) / f64::from(steps)));
+        let sum = slopes.sum::<f64>() * 1.5 / f64::from(steps);
+        assert!((potential.value(1.5) - sum).abs() < 1e-7, "{potential:?}: {sum}");
+    }
+}

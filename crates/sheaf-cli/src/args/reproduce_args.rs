@@ -37,7 +37,7 @@ pub struct ReproduceArgs {
     #[arg(long)]
     pub list: bool,
     /// Write the report of these results and run nothing
-    #[arg(long, value_name = "DIR", conflicts_with = "list")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "scale", "seeds", "mnist", "sudoku", "threads"])]
     pub from: Option<PathBuf>,
     /// Folder with the files of MNIST
     #[arg(long, value_name = "DIR", default_value = "data/mnist")]

@@ -83,7 +83,7 @@ fn summary(report: &mut Report, record: &Value) {
 fn made(report: &mut Report, record: &Value, hours: Option<f64>) {
     let made = Provenance::of(record);
     report
-        .add("made", "recipe", made.told(), terminal::part(&made.told()))
+        .add("made", "recipe", made.summary(), terminal::part(&made.summary()))
         .value("recipe", made.recipe.clone());
     let or_not = |text: String| if text.is_empty() { "not recorded".into() } else { text };
     let commits = made.commits().join(", ");

@@ -48,6 +48,8 @@ pub enum Ending {
     Done(Report),
     /// The job was interrupted; its progress is saved.
     Interrupted(Report),
+    /// A part of the job failed, as the error says; the report is about the rest.
+    Failed(Report, Error),
 }
 
 impl From<Report> for Ending {
@@ -77,9 +79,15 @@ fn use_threads(threads: Option<usize>) -> Result<()> {
         .map_err(|e| Error::new(ErrorKind::Unsupported, "--threads", "threads the system can start", e))
 }
 
-/// Checks that every `--set` has the form `key=value` and does not change the task.
+/// Checks that every `--set` has the form `key=value`, comes once and does not change the task.
 pub(crate) fn check_set(overrides: &[String], example: &str) -> Result<()> {
-    for text in overrides {
+    let key = |text: &str| text.split_once('=').map(|(key, _)| key.trim().to_string());
+    for (i, text) in overrides.iter().enumerate() {
+        if key(text).is_some() && overrides[..i].iter().any(|other| key(other) == key(text)) {
+            let got = format!("`{}` twice", key(text).unwrap_or_default());
+            return Err(Error::new(ErrorKind::Unsupported, "--set", "each key once", got)
+                .hint("--seed sets `train.seed`, --on-nan `train.on_nan`; leave one of the two out"));
+        }
         let wrong = |kind, want, got| {
             let hint = format!("for example --set {example}");
             Err(Error::new(kind, format!("--set {text}"), want, got).hint(hint))

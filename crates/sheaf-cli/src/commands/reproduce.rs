@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use sheaf_admm::Result;
+use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_reproduce::plan::{self, State};
 use sheaf_reproduce::report::results::Results;
 use sheaf_reproduce::report::{self, duration};
@@ -36,6 +36,10 @@ impl Reproduce {
         let mut seeds = args.seeds.clone();
         if seeds.is_empty() {
             seeds = if scale == Scale::Quick { vec![tables::SEEDS[0]] } else { tables::SEEDS.to_vec() };
+        }
+        if let Some(twice) = seeds.iter().enumerate().find(|(i, seed)| seeds[..*i].contains(seed)) {
+            return Err(Error::new(ErrorKind::Unsupported, "--seeds", "each seed once", twice.1)
+                .hint("runs with the same seed are the same run"));
         }
         let given: Vec<String> = std::env::args().skip(1).collect();
         let request = Request {
@@ -100,7 +104,16 @@ impl Job for Reproduce {
         told.add("runs", "runs", plan.runs.len(), plan.summary()).value("finished", finished);
         told.value("failed", failed).value("interrupted", interrupted);
         let told = self.written(told);
-        Ok(if interrupted { Ending::Interrupted(told) } else { Ending::Done(told) })
+        Ok(match failed {
+            _ if interrupted => Ending::Interrupted(told),
+            0 => Ending::Done(told),
+            _ => {
+                let (want, got) =
+                    (format!("{} finished runs", plan.runs.len()), format!("{failed} that failed"));
+                let error = Error::new(ErrorKind::SolverFailed, out.display().to_string(), want, got);
+                Ending::Failed(told, error.hint("report.md says why; the same command tries them again"))
+            }
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage};
+use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage, resume_may_change};
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
@@ -39,11 +39,11 @@ impl Train {
     /// Checks the arguments.
     pub fn check(args: TrainArgs) -> Result<Self> {
         let mut overrides = args.set;
-        check_set(&overrides, "train.steps=1000")?;
         overrides.extend(args.seed.map(|seed| format!("train.seed={seed}")));
         overrides.extend(args.on_nan.map(|choice| {
             format!("train.on_nan={}", if choice == OnNanArg::Stop { "stop" } else { "rollback" })
         }));
+        check_set(&overrides, "train.steps=1000")?;
         let experiment = args.experiment.unwrap_or_else(|| args.out.join("config.toml"));
         let init = args.init.map(|name| Source::parse(&name)).transpose()?;
         let TrainArgs { out, resume, checkpoint, threads, .. } = args;
@@ -62,13 +62,14 @@ impl Job for Train {
         self.check_place(task, &recipe)?;
         let start = self.start(task, &recipe)?;
         let init = start.as_ref().map(|(name, weights)| Init { name, weights });
-        let (dir, task_name, resume, may_change) = (&*self.out, task.name(), self.resume, RESUME_MAY_CHANGE);
+        let (dir, task_name, resume) = (&*self.out, task.name(), self.resume);
         let mut prepare = |stage: &Stage| {
             let _waiting = Waiting::new("preparing the samples");
             task.prepare(&place, &stage.config, &[])
         };
         let (mut watcher, stop) = (Watcher::new(), stop_flag());
         let outcome = if recipe.staged {
+            let may_change = RESUME_MAY_CHANGE;
             let plan =
                 Plan { dir, task: task_name, recipe: &recipe, commit: COMMIT, resume, may_change, init };
             train_stages(&plan, &mut prepare, &mut watcher, stop)?
@@ -82,7 +83,7 @@ impl Job for Train {
                 options: &options,
                 resume,
                 checkpoint: self.checkpoint.as_deref(),
-                may_change,
+                may_change: &resume_may_change(&config),
                 init,
                 origin: Origin { commit: COMMIT, stage: None },
             };
@@ -111,7 +112,7 @@ impl Train {
         }
         let stored = |place: &str, text: &str| Ok(task.change(place, text, &[])?.0);
         let config = &recipe.stages[0].config;
-        check_resume(&self.out, self.checkpoint.as_deref(), config, RESUME_MAY_CHANGE, &stored)
+        check_resume(&self.out, self.checkpoint.as_deref(), config, &resume_may_change(config), &stored)
     }
 
     /// The weights that a new run starts from: those of --init, else those of the experiment.

@@ -227,6 +227,12 @@ fn options_without_effect_are_refused() {
         "solve mnist --digit 3 --data x",
         "data sudoku --count 3 --skip-bad --out o",
         "run two.toml --report --json",
+        "train tiny.toml --out run --seed 1 --set train.seed=2",
+        "train tiny.toml --out run --on-nan stop --set train.on_nan=rollback",
+        "train tiny.toml --out run --set train.steps=1 --set train.steps=2",
+        "export --weights builtin:maze --set model.alpha=1 --set model.alpha=2 --out o",
+        "reproduce sizes --from results --scale quick --out o",
+        "reproduce sizes --from results --seeds 1 --out o",
     ] {
         assert!(fails(dir.path(), command).starts_with("exit 2"), "{command}");
     }

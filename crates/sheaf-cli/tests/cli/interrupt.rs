@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sheaf_learn::train::TensorFile;
 
-use super::support::{TINY, file, json};
+use super::support::{TINY, fails, file, json};
 
 /// The newest checkpoint of a run.
 fn newest(run: &Path) -> TensorFile {
@@ -57,4 +57,27 @@ fn an_interrupted_run_is_saved_and_resumes_to_the_same_bits() {
         let values = |f: &TensorFile| f.tensor(&name, shape, &[safetensors::Dtype::F32]).unwrap();
         assert!(values(&whole) == values(&halves), "{name} differs after resuming at step {step}");
     }
+}
+
+#[test]
+fn a_run_that_is_made_longer_ends_in_the_bits_of_a_long_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    file(here, "tiny.toml", TINY);
+    json(here, "train tiny.toml --out whole --set train.steps=30");
+    json(here, "train tiny.toml --out parts");
+    json(here, "train --resume --out parts --set train.steps=30");
+    let (whole, parts) = (newest(&here.join("whole")), newest(&here.join("parts")));
+    for name in whole.names() {
+        let shape = whole.info(&name).unwrap().1;
+        let values = |f: &TensorFile| f.tensor(&name, shape, &[safetensors::Dtype::F32]).unwrap();
+        assert!(values(&whole) == values(&parts), "{name} differs in the longer run");
+    }
+
+    let output = fails(here, "train --resume --out parts --set train.steps=25");
+    assert!(output.contains("`train.steps`: expected at least 30") && output.contains("hint: "), "{output}");
+    file(here, "decay.toml", TINY.replace("warmup", "decay = \"linear\"\nwarmup"));
+    json(here, "train decay.toml --out decay");
+    let output = fails(here, "train --resume --out decay --set train.steps=30");
+    assert!(output.contains("`train.steps`: expected 20"), "{output}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::support::{fails, json, ok};
+use super::support::{fails, json, ok, sheaf};
 
 const WANTED: &str = "reproduce maze-baselines --only sheaf-admm --only cm-max --scale quick --out";
 
@@ -77,10 +77,15 @@ fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
 }
 
 #[test]
-fn a_run_that_cannot_be_made_leaves_a_row_that_says_so() {
+fn a_run_that_cannot_be_made_leaves_a_row_that_says_so_and_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = json(folder, "reproduce robustness --only none --scale quick --mnist nowhere --out out");
+    let arguments = "reproduce robustness --only none --scale quick --mnist nowhere --out out --json";
+    let output = sheaf(folder, arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: out: expected 3 finished runs, got 3 that failed\nhint: "), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((told["finished"].as_u64(), told["failed"].as_u64()), (Some(0), Some(3)));
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
     assert!(report.contains("failed / 99.3") && report.contains("nowhere"), "{report}");
@@ -94,6 +99,7 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
         ("reproduce mazes --out x", "maze-baselines"),
         ("reproduce all --scale tiny --out x", "full, half, quick"),
         ("reproduce maze-baselines --only pm --out x", "pm-max"),
+        ("reproduce maze-baselines --seeds 1,2,1 --out x", "each seed once"),
         ("figure pie --out x.svg", "evolution"),
         ("figure evolution --out x.jpg", ".svg, .png or .pdf"),
         ("figure learning-curve --out x.svg", "--runs"),

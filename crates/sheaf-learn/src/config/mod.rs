@@ -28,6 +28,18 @@ pub const RESUME_MAY_CHANGE: &[&str] = &[
     "train.on_nan",
 ];
 
+/// Keys that a resumed run with this configuration may change. Where nothing before the last step depends on the number
+/// of steps (no decay of the rate, no mean of the last checkpoints), a run can be made longer or shorter: it ends in the
+/// bits of a run that was started so.
+pub fn resume_may_change(config: &str) -> Vec<&'static str> {
+    let config: toml::Table = config.parse().unwrap_or_default();
+    let of = |key: &str| config.get("train").and_then(|train| train.get(key));
+    let constant = of("decay").is_none_or(|decay| decay.as_str() == Some("none"));
+    let no_mean = of("average_last").is_none_or(|count| count.as_integer() == Some(0));
+    let steps: &[&str] = if constant && no_mean { &["train.steps"] } else { &[] };
+    [RESUME_MAY_CHANGE, steps].concat()
+}
+
 /// The choice of that name.
 pub fn word<C: Copy>(place: &str, got: &str, choices: &[(&str, C)]) -> Result<C> {
     choices.iter().find(|(name, _)| *name == got).map(|&(_, choice)| choice).ok_or_else(|| {

@@ -236,9 +236,9 @@ mod tests {
         assert!(recipe.staged);
         let names: Vec<_> = recipe.stages.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["a", "stage 2"]);
-        let told: Vec<_> =
+        let stages: Vec<_> =
             files(&recipe).iter().map(|f| (f.train.steps, f.train.batch, f.train.learning_rate)).collect();
-        assert_eq!(told, [(3, 8, 0.5), (5, 8, 0.25)]);
+        assert_eq!(stages, [(3, 8, 0.5), (5, 8, 0.25)]);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         layout.check()?;
         let first = match (spec.scope, maps.form()) {
             (Scope::Samples(_), _) => 0,
-            (Scope::Batch, Form::None | Form::Stacks) => at_decoder,
+            (Scope::Batch, Form::None | Form::Stacks | Form::Agents) => at_decoder,
             (Scope::Batch, _) => at_maps,
         };
         let touched = first..layout.len();
@@ -152,8 +152,8 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         })
     }
 
-    /// The same model with products in this precision: those of encoder, heads, decoder, shared and packed maps, forward
-    /// and adjoint; messages keep the full one. Sums, parameters, norms, losses and the scalars of the solver keep their
+    /// The same model with products in this precision: those of encoder, heads, decoder, messages, shared and packed
+    /// maps, forward and adjoint. Sums, parameters, norms, losses and the scalars of the solver keep their
     /// own precision. Refused where the solver promises more digits than bf16 has.
     pub fn in_precision(mut self, precision: Precision) -> Result<Self> {
         let tight = match self.choices.consensus {
@@ -179,6 +179,7 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         self.heads.set_precision(precision);
         self.decoder.set_precision(precision);
         self.maps.set_precision(precision);
+        self.messages.iter_mut().for_each(|messages| messages.set_precision(precision));
         Ok(self)
     }
 

@@ -17,6 +17,7 @@
 //! of rows. The other calls rely on it; with slices of other sizes they panic, but never read beyond a slice.
 
 pub mod activation;
+pub mod cnn;
 pub mod concat;
 pub mod conv;
 pub mod embedding;

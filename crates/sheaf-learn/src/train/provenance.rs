@@ -114,7 +114,7 @@ impl Provenance {
     }
 
     /// How the weights were made, in one line.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         if let Some(why) = &self.by_hand {
             return format!("no single command: {why}");
         }
@@ -146,26 +146,26 @@ mod tests {
             { "step": 0, "init": "stage 1: x", "record": first },
             { "step": 0, "commit": "a", "name": "y", "recipe": "r", "evaluated_on": "validation" },
             { "step": 2, "commit": "b" } ] });
-        let told = Provenance::of(&record);
+        let provenance = Provenance::of(&record);
         assert_eq!(
-            told.runs.iter().map(|r| (r.steps, r.name.as_str())).collect::<Vec<_>>(),
+            provenance.runs.iter().map(|r| (r.steps, r.name.as_str())).collect::<Vec<_>>(),
             [(5, "x"), (4, "y")]
         );
         assert_eq!(
-            (told.commits(), told.hours, told.recipe.as_deref()),
+            (provenance.commits(), provenance.hours, provenance.recipe.as_deref()),
             (vec!["a", "b"], Some(1.5), Some("r"))
         );
-        assert_eq!(told.runs[0].evaluation, [("solved".to_string(), 0.5)]);
-        assert_eq!(told.told(), "2 stages (x: 5 steps, y: 4 steps)");
+        assert_eq!(provenance.runs[0].evaluation, [("solved".to_string(), 0.5)]);
+        assert_eq!(provenance.summary(), "2 stages (x: 5 steps, y: 4 steps)");
         let builtin = json!({ "seed": 2, "step": 4, "history": [{ "step": 0, "init": "builtin:maze", "record": first }] });
-        assert_eq!(Provenance::of(&builtin).told(), "one run of 4 steps from builtin:maze");
+        assert_eq!(Provenance::of(&builtin).summary(), "one run of 4 steps from builtin:maze");
         for by_hand in [
             json!({ "weights": "mean of two", "parts": [] }),
             json!({ "set": ["model.alpha=1"], "of": record }),
             json!({ "seed": 2, "step": 4, "history": [{ "step": 0, "init": "final.safetensors", "record": first }] }),
         ] {
-            assert!(Provenance::of(&by_hand).told().starts_with("no single command"), "{by_hand}");
+            assert!(Provenance::of(&by_hand).summary().starts_with("no single command"), "{by_hand}");
         }
-        assert_eq!(Provenance::of(&Value::Null).told(), "not recorded");
+        assert_eq!(Provenance::of(&Value::Null).summary(), "not recorded");
     }
 }

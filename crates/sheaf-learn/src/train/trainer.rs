@@ -176,7 +176,17 @@ fn check_config(
     stored: &dyn Fn(&str, &str) -> Result<String>,
 ) -> Result<()> {
     let stored = stored(&format!("configuration in {place}"), file.config()?)?;
-    check_same_config(place, &stored, config, may_change)
+    check_same_config(place, &stored, config, may_change)?;
+    let (table, done): (toml::Table, _) = (config.parse().unwrap_or_default(), file.counters()?.step);
+    let steps = table.get("train").and_then(|train| train.get("steps")?.as_integer());
+    match steps.filter(|&steps| (steps as u64) < done) {
+        None => Ok(()),
+        Some(steps) => {
+            let expected = format!("at least {done}, the steps that {place} has behind it");
+            Err(Error::new(ErrorKind::Unsupported, "configuration key `train.steps`", expected, steps)
+                .hint("--checkpoint FILE continues from an earlier checkpoint"))
+        }
+    }
 }
 
 /// The newest checkpoint that is not damaged; the observer gets a note of each that is.

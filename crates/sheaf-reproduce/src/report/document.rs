@@ -26,11 +26,11 @@ pub fn markdown(blocks: &[Block]) -> String {
     for block in blocks {
         // Writing to a string cannot fail.
         let _ = match block {
-            Block::Heading(level, text) => writeln!(out, "{} {text}\n", "#".repeat(*level)),
-            Block::Text(text) => writeln!(out, "{text}\n"),
+            Block::Heading(level, text) => writeln!(out, "{} {}\n", "#".repeat(*level), plain(text)),
+            Block::Text(text) => writeln!(out, "{}\n", plain(text)),
             Block::Table(titles, rows) => {
                 let line = |cells: &[String]| {
-                    let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+                    let cells: Vec<String> = cells.iter().map(|c| plain(c).replace('|', "\\|")).collect();
                     format!("| {} |", cells.join(" | "))
                 };
                 let rule = vec!["---".to_string(); titles.len()];
@@ -72,8 +72,21 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
     out + "</body></html>\n"
 }
 
+/// Text on one line, without characters that a terminal would obey. It may come from records that others wrote.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { ' ' } else { c }).filter(|c| !c.is_control()).collect()
+}
+
+/// Text for Markdown; outside code it cannot open a tag.
+fn plain(text: &str) -> String {
+    let parts = shown(text);
+    let parts = parts.split('`').enumerate();
+    let parts = parts.map(|(i, part)| if i % 2 == 0 { part.replace('<', "&lt;") } else { part.to_string() });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    shown(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Escaped text with `code` and **bold**.
@@ -97,14 +110,14 @@ mod tests {
     #[test]
     fn both_forms_hold_every_block_and_text_cannot_become_markup() {
         let blocks = [
-            Block::Heading(2, "A <b>".into()),
+            Block::Heading(2, "A <b>\u{1b}[31m".into()),
             Block::Table(vec!["x|y".into(), "z".into()], vec![vec!["`c<d`".into(), "**1**".into()]]),
             Block::Drawing("<svg></svg>".into(), "curve".into()),
         ];
         let md = markdown(&blocks);
-        assert_eq!(md, "## A <b>\n\n| x\\|y | z |\n| --- | --- |\n| `c<d` | **1** |\n");
+        assert_eq!(md, "## A &lt;b>[31m\n\n| x\\|y | z |\n| --- | --- |\n| `c<d` | **1** |\n");
         let page = html("t", &blocks);
-        assert!(page.contains("<h2>A &lt;b&gt;</h2>") && page.contains("<code>c&lt;d</code>"));
+        assert!(page.contains("<h2>A &lt;b&gt;[31m</h2>") && page.contains("<code>c&lt;d</code>"));
         assert!(page.contains("<b>1</b>") && page.contains("<svg></svg>"));
     }
 }

@@ -18,9 +18,10 @@ pub mod data;
 pub mod download;
 pub mod evaluate;
 pub mod fit;
-pub mod idx;
 pub mod metrics;
 pub mod pen;
 mod samples;
 pub mod shifts;
 pub mod task;
+
+pub use sheaf_files::idx;

@@ -49,6 +49,19 @@ mod tests {
     }
 
     #[test]
+    fn the_noise_of_a_script_is_the_same_in_every_version() {
+        // Computed with another program from the definition.
+        for (key, value) in [
+            ((1, 2, 3, 4), -0.1432945673484509),
+            ((0, 0, 0, 0), 0.14507528017299876),
+            ((42, 7, 80, 9), -1.8557048522361148),
+        ] {
+            let (seed, k, agent, coordinate) = key;
+            assert!((normal(seed, k, agent, coordinate) - value).abs() < 1e-13, "{key:?}");
+        }
+    }
+
+    #[test]
     fn a_share_has_its_size_and_no_agent_twice() {
         let ten = chosen(81, 0.1, 3);
         assert_eq!(ten.len(), 8);

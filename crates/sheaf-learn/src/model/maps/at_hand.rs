@@ -14,8 +14,9 @@ use super::{Form, MapTable, MapTableGrad, ModelMaps, PreparedMaps};
 /// The maps of the agents of the current samples.
 #[derive(Debug)]
 pub struct MapIndex<T: Real> {
-    order: Vec<u32>,         // [agents], sorted by view
-    counts: Vec<u32>,        // [views + 1]
+    numbers: Vec<u32>, // [agents], the number of every agent in its sample, if its maps are its own
+    order: Vec<u32>,   // [agents], sorted by view
+    counts: Vec<u32>,  // [views + 1]
     groups: Vec<ViewGroups>, // [samples]
     updates: AgentUpdates<T>,
     pub(super) a: AlignedVec<T>, // [agents, slots, d_e, rank]
@@ -24,8 +25,8 @@ pub struct MapIndex<T: Real> {
 
 impl<T: Real> Default for MapIndex<T> {
     fn default() -> Self {
-        let (order, counts, groups, updates, a, b) = Default::default();
-        Self { order, counts, groups, updates, a, b }
+        let (numbers, order, counts, groups, updates, a, b) = Default::default();
+        Self { numbers, order, counts, groups, updates, a, b }
     }
 }
 
@@ -63,6 +64,10 @@ impl ModelMaps {
                 for (index, order) in index.chunks(agents).zip(own.order.chunks_mut(agents)) {
                     order_by_view(index, t.views, &mut own.counts, order);
                 }
+            }
+            Form::Agents => {
+                own.numbers.clear();
+                own.numbers.extend((0..index.len()).map(|k| (k % agents) as u32));
             }
             Form::Packed => {
                 own.groups.resize_with(index.len() / agents, ViewGroups::default);
@@ -115,6 +120,11 @@ impl ModelMaps {
                 let tiles = &t.tiles[..t.views * sheaf.tile_len()];
                 Maps::Table { stacks, index, order: &own.order, tiles }
             }
+            Form::Agents => {
+                let stacks = &p.base[..self.agents * self.stack_len(sheaf)];
+                let tiles = &p.tiles[..self.agents * sheaf.tile_len()];
+                Maps::Table { stacks, index: &own.numbers, order: &[], tiles }
+            }
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 Maps::Packed(PackedLowRank {
@@ -146,6 +156,7 @@ impl ModelMaps {
             _ if !self.trained() => MapsGrad::None,
             Form::None => MapsGrad::None,
             Form::Stacks => MapsGrad::Table(&mut table.stacks[..views * u.d_v * u.ld]),
+            Form::Agents => MapsGrad::Table(&mut table.stacks[..self.agents * u.d_v * u.ld]),
             Form::Packed => {
                 let views: usize = index.groups.iter().map(|groups| groups.views().len()).sum();
                 let len = views * u.d_v * u.ld;
@@ -179,7 +190,7 @@ impl ModelMaps {
         let (a_len, b_len) = self.factor_lens();
         match self.form {
             _ if !self.trained() => Ok(()),
-            Form::None | Form::Stacks => Ok(()),
+            Form::None | Form::Stacks | Form::Agents => Ok(()),
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 let (stack, view_len) = (shape.d_v * shape.ld, shape.view_len());

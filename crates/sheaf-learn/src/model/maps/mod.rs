@@ -1,11 +1,13 @@
 //! Restriction maps of a learned model: base maps shared by all agents, plus a LoRA update per view.
 //!
 //! `F_i[s] = R[s] + (alpha / rank)·A_i[s]·B_i[s]ᵀ`, with R one map per slot or one for all. The form in which the maps
-//! reach the solver depends only on their sizes ([`Form`]); the parameters are the same in every form.
+//! reach the solver depends only on their sizes ([`Form`]); the parameters are the same in every form. Without an update,
+//! every agent can have base maps of its own.
 //!
 //! | form | what a batch holds | used when |
 //! | --- | --- | --- |
 //! | stacks | a dense stack per distinct view | a stack is small |
+//! | agents | a dense stack per agent | every agent has its own base maps |
 //! | packed | one base and packed factors per distinct view | one base for all slots |
 //! | shared | G, Gᵀ and C = G Gᵀ; factors per agent | everything else, and CG in Gram space |
 
@@ -18,14 +20,15 @@ pub use table::{MapTable, MapTableGrad};
 use std::ops::Range;
 
 use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack_base};
-use sheaf_admm::{Precision, Real, Result};
+use sheaf_admm::{Error, ErrorKind, Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::low_rank::LowRankShape;
+use sheaf_kernels::tiles::tile_stacks;
 use sheaf_kernels::vector::{add, dot};
 
 use crate::init;
 use crate::model::cayley::Cayley;
-use crate::model::section::{Choices, ConsensusKind, MapKind, ModelSection};
+use crate::model::section::{Choices, ConsensusKind, MapKind, ModelSection, Sharing};
 use crate::model::spec::{MapStart, Spec};
 use crate::params::ParamLayout;
 use crate::rng::Stream;
@@ -40,6 +43,8 @@ pub enum Form {
     None,
     /// A dense stack per view.
     Stacks,
+    /// A dense stack per agent.
+    Agents,
     /// One base, packed factors per view.
     Packed,
     /// One prepared stack for all agents, factors per agent.
@@ -51,13 +56,14 @@ pub enum Form {
 pub struct ModelMaps {
     form: Form,
     kind: MapKind,
-    base: Range<usize>,   // [bases, d_e, d_v]
+    base: Range<usize>,   // [bases, d_e, d_v], or [agents, slots, d_e, d_v]
     scales: Range<usize>, // [d_e], logarithms; empty without scales
     rank: usize,
     scale: f64,
     d_v: usize,
     d_e: usize,
     slots: usize,
+    agents: usize, // that have base maps of their own; 0 if these are shared
     start: MapStart,
     precision: Precision,
 }
@@ -65,7 +71,9 @@ pub struct ModelMaps {
 /// What depends only on the parameters.
 #[derive(Debug)]
 pub struct PreparedMaps<T: Real> {
-    base: AlignedVec<T>, // the packed base; the base of all slots or the orthogonal matrix, where maps are shared
+    /// The packed base; the base of all slots or the orthogonal matrix, where maps are shared; the stacks of the agents.
+    base: AlignedVec<T>,
+    tiles: AlignedVec<T>, // [agents, tile_len], of the stacks of the agents
     stack: SharedStack<T>,
     cayley: Cayley<T>,
     d_stack: AlignedVec<T>, // [m, d_v]
@@ -73,8 +81,8 @@ pub struct PreparedMaps<T: Real> {
 
 impl<T: Real> Default for PreparedMaps<T> {
     fn default() -> Self {
-        let (base, stack, cayley, d_stack) = Default::default();
-        Self { base, stack, cayley, d_stack }
+        let (base, tiles, stack, cayley, d_stack) = Default::default();
+        Self { base, tiles, stack, cayley, d_stack }
     }
 }
 
@@ -82,10 +90,13 @@ impl ModelMaps {
     /// Declares the base maps.
     pub fn new(layout: &mut ParamLayout, section: &ModelSection, choices: &Choices, spec: &Spec) -> Self {
         let (d_v, d_e) = (section.d_v, section.d_e);
-        let base = match (choices.maps, choices.global) {
+        let own = choices.admm() && choices.sharing == Sharing::Agent;
+        let agents = if own { section.agents } else { 0 };
+        let base = match (choices.maps, choices.sharing) {
             _ if !choices.admm() => layout.len()..layout.len(),
             (MapKind::Orthonormal, _) => layout.add("maps/skew", &[d_v, d_v]),
-            (_, true) => layout.add("maps/base", &[d_e, d_v]),
+            (_, Sharing::Global) => layout.add("maps/base", &[d_e, d_v]),
+            (_, Sharing::Agent) => layout.add("maps/agents", &[agents, spec.slots, d_e, d_v]),
             _ if spec.slot_names.is_empty() => layout.add("maps", &[spec.slots, d_e, d_v]),
             _ => {
                 let start = layout.len();
@@ -100,16 +111,17 @@ impl ModelMaps {
         let form = match choices.maps {
             _ if !choices.admm() => Form::None,
             MapKind::Orthonormal => Form::Shared,
+            _ if own => Form::Agents,
             _ if gram => Form::Shared,
             _ if spec.slots * d_e * d_v <= SMALL_STACK => Form::Stacks,
-            _ if choices.global => Form::Packed,
+            _ if choices.sharing == Sharing::Global => Form::Packed,
             _ => Form::Shared,
         };
         let rank = if choices.admm() && choices.maps == MapKind::LowRank { section.rank } else { 0 };
         let scale = section.alpha / section.rank.max(1) as f64;
         let (kind, slots, start) = (choices.maps, spec.slots, spec.map_start);
         let precision = Precision::Full;
-        Self { form, kind, base, scales, rank, scale, d_v, d_e, slots, start, precision }
+        Self { form, kind, base, scales, rank, scale, d_v, d_e, slots, agents, start, precision }
     }
 
     /// Sets the precision of the products, forward and adjoint.
@@ -145,7 +157,8 @@ impl ModelMaps {
             base.iter_mut().for_each(|s| *s = T::from_f64(deviation * stream.normal()));
             return;
         }
-        for (slot, map) in base.chunks_exact_mut(self.d_e * self.d_v).enumerate() {
+        for (k, map) in base.chunks_exact_mut(self.d_e * self.d_v).enumerate() {
+            let slot = k % self.slots;
             match self.start {
                 _ if !self.trained() => init::identity(map, self.d_v),
                 MapStart::Orthonormal => init::orthonormal(map, self.d_v, stream),
@@ -163,6 +176,7 @@ impl ModelMaps {
         let own = &params[self.base.clone()];
         match self.form {
             Form::None | Form::Stacks => Ok(()),
+            Form::Agents => self.stack_agents(own, sheaf, p),
             Form::Packed => {
                 let shape = self.shape(sheaf)?;
                 p.base.ensure(shape.base_len());
@@ -183,6 +197,33 @@ impl ModelMaps {
                 p.stack.prepare(all, self.d_v)
             }
         }
+    }
+
+    /// Writes the stack of every agent.
+    fn stack_agents<T: Real>(&self, own: &[T], sheaf: &Sheaf, p: &mut PreparedMaps<T>) -> Result<()> {
+        if sheaf.agents() != self.agents {
+            let expected = format!("{} agents, as model.agents says", self.agents);
+            return Err(Error::new(ErrorKind::Shape, "input of the model", expected, sheaf.agents())
+                .hint("maps of every agent (model.sharing = \"agent\") fit inputs of one size only"));
+        }
+        let stack_len = self.stack_len(sheaf);
+        p.base.ensure(self.agents * stack_len);
+        let stacks = &mut p.base[..self.agents * stack_len];
+        let rows = own.chunks_exact(own.len() / self.agents);
+        for (stack, rows) in stacks.chunks_exact_mut(stack_len).zip(rows) {
+            Sheaf::pack_stack(rows, self.d_v, stack)?;
+        }
+        if sheaf.tile_len() > 0 {
+            p.tiles.ensure(self.agents * sheaf.tile_len());
+            tile_stacks(stacks, &mut p.tiles);
+        }
+        Ok(())
+    }
+
+    /// Numbers in a dense stack.
+    fn stack_len(&self, sheaf: &Sheaf) -> usize {
+        let u = sheaf.as_uniform().expect("learned maps have one size");
+        u.d_v * u.ld
     }
 
     /// Adjoint of [`prepare`](Self::prepare) where maps are shared: adds to `d_params`.

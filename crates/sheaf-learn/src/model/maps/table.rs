@@ -30,7 +30,7 @@ pub struct MapTableGrad<T: Copy + Default> {
     pub a: AlignedVec<T>,
     /// Of B.
     pub b: AlignedVec<T>,
-    pub(super) stacks: AlignedVec<T>, // [views, d_v, ld]
+    pub(super) stacks: AlignedVec<T>, // [views, d_v, ld], or [agents, d_v, ld]
 }
 
 impl ModelMaps {
@@ -50,7 +50,7 @@ impl ModelMaps {
         t.a.ensure(held * a_len);
         t.b.ensure(held * b_len);
         match self.form {
-            Form::None => Ok(()),
+            Form::None | Form::Agents => Ok(()),
             Form::Packed => self.pack(params, sheaf, heads, headed, t),
             Form::Stacks => {
                 heads.factors(params, 0..views, headed, &mut t.a[..views * a_len], &mut t.b[..views * b_len]);
@@ -117,6 +117,13 @@ impl ModelMaps {
         table: &mut MapTableGrad<T>,
         d_params: &mut [T],
     ) -> Result<()> {
+        if self.form == Form::Agents {
+            let d_own = &mut d_params[self.base.clone()];
+            let rows = d_own.len() / self.agents;
+            let stacks = table.stacks.chunks_exact(self.stack_len(sheaf));
+            let mut agents = stacks.zip(d_own.chunks_exact_mut(rows));
+            return agents.try_for_each(|(stack, rows)| Sheaf::unpack_stack_add(stack, self.d_v, rows));
+        }
         if self.form != Form::Stacks || !self.trained() {
             return Ok(());
         }
@@ -140,7 +147,11 @@ impl ModelMaps {
     ) {
         let (a_len, b_len) = heads.factor_lens();
         let u = sheaf.as_uniform().expect("learned maps have one size");
-        let stacks = if self.form == Form::Stacks { views * u.d_v * u.ld } else { 0 };
+        let stacks = match self.form {
+            Form::Stacks => views * u.d_v * u.ld,
+            Form::Agents => self.agents * u.d_v * u.ld,
+            _ => 0,
+        };
         for (buffer, len) in
             [(&mut table.a, views * a_len), (&mut table.b, views * b_len), (&mut table.stacks, stacks)]
         {

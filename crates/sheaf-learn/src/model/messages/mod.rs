@@ -31,7 +31,7 @@ pub use rounds::Rounds;
 
 use std::ops::Range;
 
-use sheaf_admm::Real;
+use sheaf_admm::{Precision, Real};
 
 use super::section::{AggregationKind, Choices, ModelSection};
 use crate::nn::{Init, Linear, RmsNorm};
@@ -58,6 +58,7 @@ pub struct Messages {
     types: usize,
     width: usize,
     d_v: usize,
+    precision: Precision,
 }
 
 impl Messages {
@@ -90,7 +91,16 @@ impl Messages {
             types,
             width,
             d_v,
+            precision: Precision::Full,
         }
+    }
+
+    /// Sets the precision of the products, forward and adjoint.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+        let layers = [&mut self.start, &mut self.reset_gate, &mut self.update_gate, &mut self.candidate];
+        let layers = self.own.iter_mut().chain(&mut self.to_state).chain(layers);
+        layers.for_each(|layer| layer.set_precision(precision));
     }
 
     /// Writes the initial values. Message weights are Xavier-uniform with both fans multiplied by the number of types.

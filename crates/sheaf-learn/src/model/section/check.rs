@@ -3,7 +3,7 @@
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{
-    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
+    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind, Sharing,
 };
 use crate::config::word;
 use crate::limits::{MAX_PARAMETERS, MAX_WIDTH, at_most, check_width, is_positive_f32, product};
@@ -15,6 +15,7 @@ impl ModelSection {
             check_width(&format!("model.{name}"), value)?;
         }
         for (name, value) in [
+            ("agents", self.agents),
             ("rank", self.rank),
             ("objective_rank", self.objective_rank),
             ("objective_rows", self.objective_rows),
@@ -87,7 +88,11 @@ impl ModelSection {
                 ("identity", MapKind::Identity),
             ],
         )?;
-        let global = word("model.sharing", &self.sharing, &[("slot", false), ("global", true)])?;
+        let sharing = word(
+            "model.sharing",
+            &self.sharing,
+            &[("slot", Sharing::Slot), ("global", Sharing::Global), ("agent", Sharing::Agent)],
+        )?;
         let hard = word("model.agreement", &self.agreement, &[("hard", true), ("soft", false)])?;
         let objective = word(
             "model.objective",
@@ -104,18 +109,18 @@ impl ModelSection {
             ],
         )?;
         let per_agent = word("model.penalty", &self.penalty, &[("shared", false), ("per-agent", true)])?;
-        let consensus = self.consensus(maps, hard, slots)?;
+        let consensus = self.consensus(maps, sharing, hard, slots)?;
         if coordination == CoordinationKind::Admm {
             self.check_objective(objective)?;
-            self.check_maps(maps, global, slots)?;
-            self.check_consensus(consensus, maps, hard, per_agent)?;
+            self.check_maps(maps, sharing, slots)?;
+            self.check_consensus(consensus, maps, sharing, hard, per_agent)?;
         }
         let start_at_h = word("model.start", &self.start, &[("h", true), ("zeros", false)])?;
         Ok(Choices {
             coordination,
             objective,
             maps,
-            global,
+            sharing,
             hard,
             consensus,
             per_agent,
@@ -125,13 +130,12 @@ impl ModelSection {
         })
     }
 
-    fn consensus(&self, maps: MapKind, hard: bool, slots: usize) -> Result<ConsensusKind> {
+    fn consensus(&self, maps: MapKind, sharing: Sharing, hard: bool, slots: usize) -> Result<ConsensusKind> {
+        let small = slots * self.d_e <= self.d_v && sharing != Sharing::Agent;
         let auto = match maps {
             MapKind::Orthonormal => ConsensusKind::ClosedForm,
             // In Gram space a step costs one product with an m × m matrix, m = slots·d_e, instead of two with m × d_v.
-            MapKind::LowRank | MapKind::Shared if !hard && slots * self.d_e <= self.d_v => {
-                ConsensusKind::Gram
-            }
+            MapKind::LowRank | MapKind::Shared if !hard && small => ConsensusKind::Gram,
             _ if hard => ConsensusKind::CgCarried,
             _ => ConsensusKind::Cg,
         };
@@ -171,7 +175,10 @@ impl ModelSection {
         }
     }
 
-    fn check_maps(&self, maps: MapKind, global: bool, slots: usize) -> Result<()> {
+    fn check_maps(&self, maps: MapKind, sharing: Sharing, slots: usize) -> Result<()> {
+        if sharing == Sharing::Agent {
+            return self.check_agents(maps, slots);
+        }
         if maps == MapKind::LowRank && self.rank == 0 {
             return Err(
                 wrong("rank", "at least 1", 0).hint("for maps without an update set model.maps = \"shared\"")
@@ -189,7 +196,7 @@ impl ModelSection {
         if maps != MapKind::Orthonormal {
             return Ok(());
         }
-        if global {
+        if sharing == Sharing::Global {
             return Err(refused("model.sharing", "\"slot\" with orthonormal maps", "\"global\"")
                 .hint("equal maps in every slot cannot be orthogonal to each other"));
         }
@@ -200,14 +207,38 @@ impl ModelSection {
         Ok(())
     }
 
+    fn check_agents(&self, maps: MapKind, slots: usize) -> Result<()> {
+        if maps != MapKind::Shared {
+            let (want, got) = ("\"shared\" with maps of every agent", format!("{:?}", self.maps));
+            return Err(refused("model.maps", want, got)
+                .hint("set model.maps = \"shared\": the base maps of every agent are learned as they are"));
+        }
+        if self.agents == 0 {
+            return Err(wrong("agents", "the number of agents of an input", 0)
+                .hint("a 19×19 maze has 81 agents, a picture of 28×28 pixels 81, a Sudoku board 27"));
+        }
+        let sizes = [self.agents, slots, self.d_e, self.d_v];
+        if product(&sizes, MAX_PARAMETERS as u64).is_none() {
+            let want = format!("maps of all agents of at most {MAX_PARAMETERS} numbers");
+            let got = format!("{} × {slots} × {} × {}", self.agents, self.d_e, self.d_v);
+            return Err(wrong("agents", &want, got));
+        }
+        Ok(())
+    }
+
     fn check_consensus(
         &self,
         consensus: ConsensusKind,
         maps: MapKind,
+        sharing: Sharing,
         hard: bool,
         per_agent: bool,
     ) -> Result<()> {
         match consensus {
+            ConsensusKind::Gram if sharing == Sharing::Agent => {
+                Err(refused("model.consensus", "maps that all agents share for Gram space", "\"agent\"")
+                    .hint("model.consensus = \"cg\" takes maps of every agent"))
+            }
             ConsensusKind::ClosedForm if maps != MapKind::Orthonormal => Err(refused(
                 "model.consensus",
                 "orthonormal maps for the closed form",

@@ -58,6 +58,17 @@ pub enum MapKind {
     Identity,
 }
 
+/// Which agents and slots have a base map in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One base map per slot, the same for all agents.
+    Slot,
+    /// One base map for all slots of all agents.
+    Global,
+    /// Every agent has base maps of its own, one per slot.
+    Agent,
+}
+
 /// Consensus solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsensusKind {
@@ -90,8 +101,8 @@ pub struct Choices {
     pub objective: ObjectiveKind,
     /// Kind of maps.
     pub maps: MapKind,
-    /// One base map for all slots.
-    pub global: bool,
+    /// Which agents and slots have a base map in common.
+    pub sharing: Sharing,
     /// Hard agreement.
     pub hard: bool,
     /// Consensus solver.

@@ -6,7 +6,9 @@
 mod check;
 mod choices;
 
-pub use choices::{AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ObjectiveKind};
+pub use choices::{
+    AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ObjectiveKind, Sharing,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +29,11 @@ pub struct ModelSection {
     /// Whether orthonormal maps have a learned scale for each dimension of an edge, shared by the slots: how strongly
     /// neighbours agree in it.
     pub scales: bool,
-    /// `slot` (one base map per slot) or `global` (one for all slots).
+    /// `slot` (one base map per slot), `global` (one for all slots) or `agent` (one per slot of every agent; the weights
+    /// then fit inputs with `agents` agents only).
     pub sharing: String,
+    /// Number of agents, for `sharing = "agent"`; not read otherwise.
+    pub agents: usize,
     /// Rank of the LoRA update.
     pub rank: usize,
     /// The LoRA update is multiplied by alpha / rank.
@@ -96,6 +101,7 @@ impl Default for ModelSection {
             maps: "low-rank".into(),
             scales: false,
             sharing: "slot".into(),
+            agents: 0,
             rank: 4,
             alpha: 1.0,
             gates: false,

@@ -49,7 +49,7 @@ impl<T: Real> CnnBatch<T> {
         grad: &mut [T],
     ) -> Result<BatchLoss> {
         model.check_size(size)?;
-        let (pixels, samples, classes) = (size.0 * size.1, labels.len(), model.config.classes);
+        let (pixels, samples, classes) = (size.0 * size.1, labels.len(), model.config().classes);
         let weight = T::from_f64(1.0 / samples.max(1) as f64);
         let per_piece = samples.div_ceil(PIECES).max(1);
         self.pieces.resize_with(PIECES, Piece::default);
@@ -60,7 +60,7 @@ impl<T: Real> CnnBatch<T> {
                 let mut stream =
                     dropout.map(|(seed, step)| Stream::new(seed, "features left out", step, i as u64));
                 model.forward(params, size, image, stream.as_mut(), &mut piece.net);
-                let logits = &mut piece.net.logits[..classes];
+                let logits = piece.net.logits_mut(model);
                 let loss = cross_entropy_grad(logits, &labels[i..=i], classes, weight, &mut piece.exps);
                 if !loss.is_finite() {
                     piece.bad.get_or_insert(i);
@@ -106,7 +106,7 @@ impl<'m, T: Real> CnnClassifier<'m, T> {
 
 impl Classifier for CnnClassifier<'_, f32> {
     fn classes(&self) -> usize {
-        self.model.config.classes
+        self.model.config().classes
     }
 
     fn patches(&self, height: usize, width: usize) -> Result<ViewGrid> {
