@@ -26,6 +26,7 @@ mod edge;
 mod exact;
 mod gram;
 mod krylov;
+mod memory;
 mod multipliers;
 mod potential;
 mod report;
@@ -57,7 +58,6 @@ use crate::x_update::Penalty;
 use crate::{Real, Result};
 use checks::{check_grad, check_scratch};
 use cut::Cut;
-use gram::room;
 use solution::{Accuracy, solution_vjp};
 
 /// How strictly neighbours must agree.
@@ -135,61 +135,6 @@ impl<T: Real> ZUpdate<T> {
     /// Whether gradients may reach the previous z: if not, `vjp` leaves `d_z_prev` unchanged.
     pub(crate) fn reads_previous(&self) -> bool {
         !matches!(self, Self::Gram(_) | Self::Orthonormal(_))
-    }
-
-    /// Length of the scratch that `prepare`, `forward` and `vjp` share.
-    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Cg(s) => s.scratch_len(&op.sample(0)),
-            Self::Descent(s) => s.steps().scratch_len(&op.sample(0)),
-            Self::EdgeSpace(s) => s.scratch_len(&op.sample(0)),
-            Self::Exact(s) if op.samples() == 1 => s.scratch_len(op),
-            Self::Exact(_) => self.scratch_each(op) * op.samples(),
-            Self::Potential(s) => s.steps().scratch_len(&op.sample(0)),
-            Self::Gram(s) => s.scratch_len(op),
-            Self::Orthonormal(s) => s.scratch_len(op),
-        }
-    }
-
-    /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
-    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Cg(s) => s.forward_scratch_len(&op.sample(0)),
-            Self::Descent(s) => s.steps().forward_scratch_len(&op.sample(0)),
-            Self::EdgeSpace(s) => s.forward_scratch_len(&op.sample(0)),
-            Self::Exact(s) if op.samples() == 1 => s.forward_scratch_len(op),
-            Self::Exact(_) => self.scratch_each(op) * op.samples(),
-            Self::Potential(s) => s.steps().forward_scratch_len(&op.sample(0)),
-            Self::Gram(s) => s.forward_scratch_len(op),
-            Self::Orthonormal(s) => s.scratch_len(op),
-        }
-    }
-
-    /// Length of the carry from one ADMM iteration to the next.
-    pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Cg(s) => s.carry_len(op) * op.samples(),
-            Self::EdgeSpace(s) => s.carry_len(op) * op.samples(),
-            _ => 0,
-        }
-    }
-
-    /// Length of what a forward step can keep so that its adjoint need not replay it; 0 if the adjoint always replays.
-    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Cg(s) => s.kept_len(&op.sample(0)) * op.samples(),
-            Self::Gram(s) => s.kept_len(op),
-            Self::Orthonormal(s) => s.kept_len(op),
-            _ => 0,
-        }
-    }
-
-    /// Scratch of each sample of a batch, if it is not shared: a factorisation is stored there.
-    fn scratch_each(&self, op: &SheafOp<'_, T>) -> usize {
-        match self {
-            Self::Exact(s) => room(s.scratch_len(&op.sample(0))),
-            _ => 0,
-        }
     }
 
     /// Work done once per solve and penalty.

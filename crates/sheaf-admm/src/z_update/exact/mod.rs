@@ -23,6 +23,7 @@
 mod components;
 mod hard;
 mod iterative;
+mod memory;
 mod rows;
 mod stacks;
 mod system;
@@ -35,11 +36,11 @@ use super::weights::Weights;
 use super::{Agreement, ConsensusGrad, InnerReport};
 use crate::error::{check_finite, check_positive};
 use crate::linalg::scratch::Scratch;
-use crate::sheaf::{Sheaf, SheafOp, pad};
+use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 use components::Components;
-use hard::{Augmented, hard_scratch_len};
+use hard::Augmented;
 use iterative::{Iterative, REDUCE};
 use stacks::Stacks;
 use system::System;
@@ -175,46 +176,6 @@ impl<T: Real> Exact<T> {
     fn check_sheaf(&self, op: &SheafOp<'_, T>) -> Result<()> {
         let lens = |s: &Sheaf| (s.agents(), s.state_len(), s.row_len(), s.edge_len());
         if lens(op.sheaf()) == lens(&self.plan.sheaf) { Ok(()) } else { Err(another_sheaf(op)) }
-    }
-
-    /// Length of what `prepare` leaves at the front of the scratch: the factor, τ and h, or the shifts.
-    fn room(&self) -> usize {
-        match &self.plan.method {
-            Method::Factor(system) => pad(system.symbolic.factor_len() + 2),
-            Method::Means(_) => pad(self.plan.sheaf.state_len()),
-            Method::Iterative(system) => pad(system.room()),
-            Method::TooLarge(_) => 0,
-        }
-    }
-
-    /// Length of the scratch that `prepare`, `forward` and `vjp` share.
-    pub(super) fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let solve = edge_vjp_scratch_len(op.sheaf()) + self.solve_scratch_len(op);
-        self.room() + solve.max(self.prepare_scratch_len(op))
-    }
-
-    /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
-    pub(super) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let solve = op.sheaf().edge_len() + self.solve_scratch_len(op);
-        self.room() + solve.max(self.prepare_scratch_len(op))
-    }
-
-    fn prepare_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        let factor = match &self.plan.method {
-            Method::Factor(system) => system.symbolic.nnz() + T::sparse_factor_scratch_len(&system.symbolic),
-            Method::Means(_) | Method::Iterative(_) | Method::TooLarge(_) => 0,
-        };
-        Stacks::scratch_len(op) + factor
-    }
-
-    fn solve_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
-        match &self.plan.method {
-            Method::Factor(system) => {
-                hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(&system.symbolic)
-            }
-            Method::Iterative(system) => system.scratch_len() + op.sheaf().row_len(),
-            Method::Means(_) | Method::TooLarge(_) => 3 * op.sheaf().state_len(),
-        }
     }
 
     /// Factors the system of these maps and this penalty into the front of `scratch`.

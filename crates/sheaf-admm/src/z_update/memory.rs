@@ -1,0 +1,63 @@
+//! Memory of the consensus solvers: scratch, carry, and what a forward step keeps.
+
+use super::ZUpdate;
+use super::gram::room;
+use crate::Real;
+use crate::sheaf::SheafOp;
+
+impl<T: Real> ZUpdate<T> {
+    /// Length of the scratch that `prepare`, `forward` and `vjp` share.
+    pub fn scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.scratch_len(&op.sample(0)),
+            Self::Descent(s) => s.steps().scratch_len(&op.sample(0)),
+            Self::EdgeSpace(s) => s.scratch_len(&op.sample(0)),
+            Self::Exact(s) if op.samples() == 1 => s.scratch_len(op),
+            Self::Exact(_) => self.scratch_each(op) * op.samples(),
+            Self::Potential(s) => s.steps().scratch_len(&op.sample(0)),
+            Self::Gram(s) => s.scratch_len(op),
+            Self::Orthonormal(s) => s.scratch_len(op),
+        }
+    }
+
+    /// Length of the scratch that `prepare` and `forward` need if no adjoint runs.
+    pub fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.forward_scratch_len(&op.sample(0)),
+            Self::Descent(s) => s.steps().forward_scratch_len(&op.sample(0)),
+            Self::EdgeSpace(s) => s.forward_scratch_len(&op.sample(0)),
+            Self::Exact(s) if op.samples() == 1 => s.forward_scratch_len(op),
+            Self::Exact(_) => self.scratch_each(op) * op.samples(),
+            Self::Potential(s) => s.steps().forward_scratch_len(&op.sample(0)),
+            Self::Gram(s) => s.forward_scratch_len(op),
+            Self::Orthonormal(s) => s.scratch_len(op),
+        }
+    }
+
+    /// Length of the carry from one ADMM iteration to the next.
+    pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.carry_len(op) * op.samples(),
+            Self::EdgeSpace(s) => s.carry_len(op) * op.samples(),
+            _ => 0,
+        }
+    }
+
+    /// Length of what a forward step can keep so that its adjoint need not replay it; 0 if the adjoint always replays.
+    pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Cg(s) => s.kept_len(&op.sample(0)) * op.samples(),
+            Self::Gram(s) => s.kept_len(op),
+            Self::Orthonormal(s) => s.kept_len(op),
+            _ => 0,
+        }
+    }
+
+    /// Scratch of each sample of a batch, if it is not shared: a factorisation is stored there.
+    pub(super) fn scratch_each(&self, op: &SheafOp<'_, T>) -> usize {
+        match self {
+            Self::Exact(s) => room(s.scratch_len(&op.sample(0))),
+            _ => 0,
+        }
+    }
+}
