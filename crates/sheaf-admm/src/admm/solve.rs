@@ -103,7 +103,7 @@ impl<T: Real> Problem<'_, T> {
                     changed = true;
                 }
             }
-            if let (Some(anderson), true) = (anderson, running[0] && !last && !late) {
+            if let (Some(anderson), true) = (anderson, running[0] && !last && !late && !A::ACTS) {
                 if changed {
                     anderson.begin(k, tape);
                 } else {

@@ -107,7 +107,10 @@ impl Solver {
         let mut watch = |view: &crate::admm::Iteration<'_, '_, f64>,
                          now: &crate::admm::intervene::Now<'_>| {
             for (to, from) in [(&mut end.x, view.x), (&mut end.z, view.z), (&mut end.u, view.u)] {
-                to.iter_mut().zip(from).zip(&self.unit).for_each(|((to, from), unit)| *to = unit * from);
+                to.iter_mut()
+                    .zip(from)
+                    .zip(self.unit.iter())
+                    .for_each(|((to, from), unit)| *to = unit * from);
             }
             cut.clear();
             cut.extend(self.compiled.places.iter().map(|place| now.part.cut[first(place)]));
@@ -163,7 +166,11 @@ impl Solver {
         let mut states = [self.z.clone(), self.u.clone()];
         if let Some(at) = &interventions.start {
             for (state, given) in states.iter_mut().zip([&at.z, &at.u]) {
-                state.iter_mut().zip(given).zip(&self.unit).for_each(|((to, from), unit)| *to = from / unit);
+                state
+                    .iter_mut()
+                    .zip(given)
+                    .zip(self.unit.iter())
+                    .for_each(|((to, from), unit)| *to = from / unit);
             }
         }
         states

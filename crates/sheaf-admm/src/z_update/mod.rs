@@ -17,6 +17,7 @@
 //! [`Gram`] and [`Orthonormal`] solve a whole batch at once; the others run sample by sample. States, carries and the
 //! kept steps are stored one sample after the other.
 
+mod again;
 mod cg;
 mod checks;
 mod cut;
@@ -149,34 +150,6 @@ impl<T: Real> ZUpdate<T> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// As [`prepare`](Self::prepare) after a change of all penalties by a common factor: what does not depend on it is kept.
-    pub(crate) fn prepare_again(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        scratch: &mut [T],
-    ) -> Result<()> {
-        if let Self::Exact(s) = self {
-            let cut = Cut::new(self, op, 0, 0);
-            if (0..op.samples()).all(|b| s.rescale(rho, cut.scratch(b, scratch))) {
-                return Ok(());
-            }
-        }
-        self.prepare(op, rho, scratch)
-    }
-
-    /// After a change of the offsets alone; everything else is prepared.
-    pub(crate) fn move_offsets(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        scratch: &mut [T],
-    ) -> Result<()> {
-        let Self::Exact(s) = self else { return self.prepare(op, rho, scratch) };
-        let cut = Cut::new(self, op, 0, 0);
-        (0..op.samples()).try_for_each(|b| s.move_offsets(&op.sample(b), rho, cut.scratch(b, scratch)))
     }
 
     fn check_states<const S: usize, const C: usize>(

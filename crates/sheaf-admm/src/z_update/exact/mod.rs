@@ -20,6 +20,7 @@
 //! The adjoint is that of the [solution](super::solution), with the same factor. In the hard case this is the derivative
 //! along changes of F that keep its rank, the only ones along which the projection is smooth.
 
+mod again;
 mod components;
 mod hard;
 mod iterative;
@@ -215,40 +216,6 @@ impl<T: Real> Exact<T> {
         })?;
         rest[1] = weights.mean;
         Ok(())
-    }
-
-    /// As `prepare` after a change of all penalties by a common factor. Returns false if that is no shorter.
-    pub(super) fn rescale(&self, rho: &Penalty<'_, T>, scratch: &mut [T]) -> bool {
-        match &self.plan.method {
-            Method::Iterative(system) => system.rescale(&Weights::new(rho), scratch),
-            Method::Factor(system) if self.agreement != Agreement::Hard => {
-                // Soft edges compare with the penalty: the factor is that of one h.
-                return scratch[system.symbolic.factor_len() + 1] == Weights::new(rho).mean;
-            }
-            Method::Factor(_) | Method::Means(_) | Method::TooLarge(_) => {}
-        }
-        true
-    }
-
-    /// After a change of the offsets alone: no factor depends on them.
-    pub(super) fn move_offsets(
-        &self,
-        op: &SheafOp<'_, T>,
-        rho: &Penalty<'_, T>,
-        scratch: &mut [T],
-    ) -> Result<()> {
-        let (kept, work) = scratch.split_at_mut(self.room());
-        let stacks = Stacks::new(op, &mut work[..Stacks::scratch_len(op)]);
-        match &self.plan.method {
-            Method::Means(components) => components.prepare(op, &stacks, &mut kept[..op.sheaf().state_len()]),
-            Method::Iterative(system) => {
-                let weights = Weights::new(rho);
-                let weight = |e| self.coefficient(op, &weights, T::ZERO, e) * weights.mean;
-                system.pull(op, &stacks, weight, kept);
-                Ok(())
-            }
-            Method::Factor(_) | Method::TooLarge(_) => Ok(()),
-        }
     }
 
     /// τ: large, but not so large that rounding errors of A reach the solution.
