@@ -13,6 +13,10 @@ NAMES = (
     "l2",
     "lo",
     "hi",
+    "eq_a",
+    "eq_b",
+    "in_g",
+    "in_h",
     "maps",
     "base",
     "a",
@@ -36,6 +40,10 @@ def target_shape(name: str, shape: Sequence[int], q_shape: Sequence[int]) -> tup
         return () if len(shape) == 0 else full
     if name == "quad":
         return full + full[-1:]
+    if name in ("eq_a", "in_g") and len(shape) >= 2:
+        return (*full[:-1], shape[-2], full[-1])
+    if name in ("eq_b", "in_h") and len(shape) >= 1:
+        return (*full[:-1], shape[-1])
     return shape
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from typing import Any, Callable, Iterable, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -62,6 +63,57 @@ def read_metrics(run: PathLike):
             if line.endswith("\n"):
                 rows.append(json.loads(line))
     return pandas.DataFrame(rows)
+
+
+def plain(value: Any) -> Any:
+    """What `json` cannot write: numpy arrays and numbers, agents."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "__index__"):
+        return value.__index__()
+    raise mistake("Unsupported", "interventions", "numbers, lists and dictionaries", type(value).__name__)
+
+
+def _script_input(task: str, sample: Any) -> dict:
+    """A sample in the form of a script; a dictionary is in it already."""
+    if isinstance(sample, Mapping):
+        return dict(sample)
+    sample = np.asarray(sample)
+    if sample.ndim != 2:
+        raise mistake("Shape", "input", "one sample [height, width]", list(sample.shape))
+    if task == "maze":
+        names = {1: "#", 2: ".", 3: "S", 4: "G", 5: "."}
+        if not np.isin(sample, list(names)).all():
+            raise mistake("OutOfRange", "input", "cells from 1 to 5", "others")
+        return {"text": "\n".join("".join(names[int(cell)] for cell in row) for row in sample)}
+    if task == "sudoku":
+        return {"text": "".join(str(int(cell)) if cell else "." for cell in sample.ravel())}
+    pixels = sample if sample.dtype == np.uint8 else np.rint(255 * np.clip(sample, 0, 1))
+    return {"pixels": pixels.astype(int).ravel().tolist(), "width": int(sample.shape[1])}
+
+
+def play(
+    model: "_native.Model", input: Any, interventions: Any, iterations: int = 100, inputs: Optional[Sequence[Any]] = None
+) -> dict:
+    """Runs one sample with and without interventions that act while the agents coordinate; see `Model.intervene`."""
+    given = interventions if isinstance(interventions, Mapping) else {"interventions": list(interventions)}
+    script = {
+        "task": model.task,
+        "input": _script_input(model.task, input),
+        "inputs": [_script_input(model.task, sample) for sample in inputs or ()],
+        "iterations": iterations,
+        **given,
+    }
+    npz, comparison = model._play(json.dumps(script, default=plain))
+    with np.load(io.BytesIO(npz)) as found:
+        arrays = {name: found[name] for name in found.files}
+    side = {"maze": np.shape(input) or None, "sudoku": (9, 9)}.get(model.task)
+    for name in ("classes", "base_classes"):
+        if name in arrays and side:
+            arrays[name] = arrays[name].reshape(-1, *side)
+    arrays["predicted"] = arrays["votes"].argmax(axis=-1) if "votes" in arrays else arrays["classes"]
+    arrays["comparison"] = json.loads(comparison)
+    return arrays
 
 
 def intervene(

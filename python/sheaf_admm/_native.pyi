@@ -4,6 +4,9 @@ import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
+from typing_extensions import Unpack
+
+from ._settings import Keywords
 
 Array = Any  # anything that numpy.asarray takes
 Matrix = Any  # the same, or a matrix of scipy.sparse
@@ -87,6 +90,20 @@ class Edge:
     @property
     def index(self) -> int: ...
 
+class Settings:
+    def __init__(
+        self,
+        tol: float = 1e-6,
+        *,
+        iterations: int = 10_000,
+        time_limit: Optional[float] = None,
+        rho: Optional[float] = None,
+        adapt: bool = True,
+        relax: float = 1.6,
+        scale: bool = True,
+        threads: int = 0,
+    ) -> None: ...
+
 class Network:
     def __init__(self) -> None: ...
     def agent(self, objective: Union[Quadratic, Objective]) -> Agent: ...
@@ -107,33 +124,16 @@ class Network:
     def agents(self) -> int: ...
     @property
     def edges(self) -> int: ...
-    def solve(
-        self,
-        tol: float = 1e-6,
-        *,
-        iterations: int = 10_000,
-        time_limit: Optional[float] = None,
-        rho: Optional[float] = None,
-        adapt: bool = True,
-        relax: float = 1.6,
-        scale: bool = True,
-    ) -> Solution: ...
-    def solver(
-        self,
-        tol: float = 1e-6,
-        *,
-        iterations: int = 10_000,
-        time_limit: Optional[float] = None,
-        rho: Optional[float] = None,
-        adapt: bool = True,
-        relax: float = 1.6,
-        scale: bool = True,
-    ) -> Solver: ...
+    def solve(self, tol: Union[float, Settings, None] = None, **settings: Unpack[Keywords]) -> Solution: ...
+    def solver(self, tol: Union[float, Settings, None] = None, **settings: Unpack[Keywords]) -> Solver: ...
 
 class State: ...
 
 class Solver:
     def solve(self) -> Solution: ...
+    def play(
+        self, script: Union[Sequence[dict], Dict[str, Any]], iterations: int, *, inputs: Optional[Sequence[Network]] = None
+    ) -> Dict[str, np.ndarray]: ...
     def solve_variants(
         self,
         *,
@@ -215,7 +215,13 @@ class Model:
     def problem(self, input: np.ndarray) -> Tuple[Dict[str, Any], Dict[str, Any]]: ...
     def decode(self, input: np.ndarray, x: np.ndarray) -> np.ndarray: ...
     def intervene(
-        self, input: np.ndarray, edit: Callable[[dict], Optional[dict]], iterations: int = 100, *, window: int = 1
+        self,
+        input: np.ndarray,
+        what: Union[Sequence[dict], Dict[str, Any], Callable[[dict], Optional[dict]]],
+        iterations: int = 100,
+        *,
+        window: int = 1,
+        inputs: Optional[Sequence[Any]] = None,
     ) -> Dict[str, Any]: ...
     def state_dict(self) -> Dict[str, np.ndarray]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -240,4 +246,5 @@ def train(
     threads: Optional[int],
 ) -> Dict[str, Any]: ...
 def set_threads(threads: int) -> None: ...
+def _reads_in_place(array: np.ndarray) -> bool: ...
 def _panic() -> None: ...

@@ -1,85 +1,79 @@
 """The layer as an operator of torch: a custom operator from torch 2.4 on, an autograd function below.
 
-An operator of torch takes tensors and numbers. Layers are therefore registered under a number, with the names of the tensors
-that a call passes.
+An operator of torch takes tensors, numbers and text. Layers are therefore registered under a number, when they are made:
+`torch.compile` traces calls, and a call must change nothing.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from ._native import Layer
 
-
-class Entry(NamedTuple):
-    """A layer and the inputs of its calls."""
-
-    layer: Layer
-    names: Tuple[str, ...]
-    scale: Optional[float]
-
-
-_entries: List[Entry] = []
-_numbers: Dict[tuple, int] = {}
+_layers: List[Layer] = []
 _lock = threading.Lock()
 
 
-def register(layer: Layer, names: Tuple[str, ...], scale: Optional[float]) -> int:
-    """The number of a layer with these inputs. A layer stays registered as long as the process lives."""
-    key = (id(layer), names, scale)
-    with _lock:
-        number = _numbers.get(key)
-        if number is None:
-            number = len(_entries)
-            _entries.append(Entry(layer, names, scale))
-            _numbers[key] = number
-        return number
+class Numbered(Layer):
+    """A layer with a number. It stays registered as long as the process lives."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        self.last_only = self.window == 1
+        with _lock:
+            self.number = len(_layers)
+            _layers.append(self)
 
 
-def _arrays(entry: Entry, tensors: Sequence[Tensor], index: Optional[Tensor]) -> dict:
+def _arrays(names: str, tensors: Sequence[Tensor], index: Optional[Tensor], scale: Optional[float]) -> dict:
     """Contiguous tensors are read where they are."""
-    arrays = {name: tensor.detach().contiguous().numpy() for name, tensor in zip(entry.names, tensors)}
+    arrays = {name: tensor.detach().contiguous().numpy() for name, tensor in zip(names.split(), tensors)}
     if index is not None:
         arrays["index"] = index.detach().numpy()
-    if entry.scale is not None:
-        arrays["scale"] = entry.scale
+    if scale is not None:
+        arrays["scale"] = scale
     return arrays
 
 
-def _forward(tensors: Sequence[Tensor], index: Optional[Tensor], number: int) -> Tensor:
-    entry = _entries[number]
-    return torch.from_numpy(entry.layer.forward(_arrays(entry, tensors, index)))
+def _forward(
+    tensors: Sequence[Tensor], index: Optional[Tensor], number: int, names: str, scale: Optional[float]
+) -> Tensor:
+    return torch.from_numpy(_layers[number].forward(_arrays(names, tensors, index, scale)))
 
 
 def _backward(
-    d_x: Tensor, tensors: Sequence[Tensor], index: Optional[Tensor], number: int, wanted: Sequence[bool]
+    d_x: Tensor,
+    tensors: Sequence[Tensor],
+    index: Optional[Tensor],
+    number: int,
+    names: str,
+    scale: Optional[float],
+    wanted: Sequence[bool],
 ) -> List[Tensor]:
     """The gradients of the wanted tensors, one after another."""
-    entry = _entries[number]
-    names = [name for name, want in zip(entry.names, wanted) if want]
-    arrays = _arrays(entry, tensors, index)
-    grads = entry.layer.backward(arrays, d_x.detach().contiguous().numpy(), names)
-    return [torch.from_numpy(grads[name]) for name in names]
+    some = [name for name, want in zip(names.split(), wanted) if want]
+    arrays = _arrays(names, tensors, index, scale)
+    grads = _layers[number].backward(arrays, d_x.detach().contiguous().numpy(), some)
+    return [torch.from_numpy(grads[name]) for name in some]
 
 
 class _Solve(torch.autograd.Function):
     """The operator for torch below 2.4."""
 
     @staticmethod
-    def forward(ctx, number, index, *tensors):
-        ctx.number, ctx.index = number, index
+    def forward(ctx, call, index, *tensors):
+        ctx.call, ctx.index = call, index
         ctx.save_for_backward(*tensors)
-        return _forward(tensors, index, number)
+        return _forward(tensors, index, *call)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_x):
         wanted = ctx.needs_input_grad[2:]
-        grads = iter(_backward(d_x, ctx.saved_tensors, ctx.index, ctx.number, wanted))
+        grads = iter(_backward(d_x, ctx.saved_tensors, ctx.index, *ctx.call, wanted))
         return (None, None, *(next(grads) if want else None for want in wanted))
 
 
@@ -90,26 +84,34 @@ def _has_custom_op() -> bool:
 if _has_custom_op():
 
     @torch.library.custom_op("sheaf_admm::solve", mutates_args=(), device_types="cpu")
-    def _solve(tensors: List[Tensor], index: Optional[Tensor], number: int) -> Tensor:
-        return _forward(tensors, index, number)
+    def _solve(
+        tensors: List[Tensor], index: Optional[Tensor], number: int, names: str, scale: Optional[float]
+    ) -> Tensor:
+        return _forward(tensors, index, number, names, scale)
 
     @_solve.register_fake
-    def _(tensors, index, number):
+    def _(tensors, index, number, names, scale):
         q = tensors[0]
-        return q.new_empty((_entries[number].layer.window, *q.shape))
+        return q.new_empty((_layers[number].window, *q.shape))
 
     @torch.library.custom_op("sheaf_admm::solve_backward", mutates_args=(), device_types="cpu")
     def _solve_backward(
-        d_x: Tensor, tensors: List[Tensor], index: Optional[Tensor], number: int, wanted: List[bool]
+        d_x: Tensor,
+        tensors: List[Tensor],
+        index: Optional[Tensor],
+        number: int,
+        names: str,
+        scale: Optional[float],
+        wanted: List[bool],
     ) -> List[Tensor]:
-        return _backward(d_x, tensors, index, number, wanted)
+        return _backward(d_x, tensors, index, number, names, scale, wanted)
 
     @_solve_backward.register_fake
-    def _(d_x, tensors, index, number, wanted):
+    def _(d_x, tensors, index, number, names, scale, wanted):
         return [torch.empty_like(t, memory_format=torch.contiguous_format) for t, want in zip(tensors, wanted) if want]
 
     def _setup(ctx, inputs, output):
-        tensors, index, ctx.number = inputs
+        tensors, index, *ctx.call = inputs
         ctx.count, ctx.has_index = len(tensors), index is not None
         ctx.save_for_backward(*tensors, *([index] if index is not None else []))
 
@@ -117,14 +119,16 @@ if _has_custom_op():
         saved = list(ctx.saved_tensors)
         index = saved.pop() if ctx.has_index else None
         wanted = list(ctx.needs_input_grad[0])
-        grads = iter(_solve_backward(d_x, saved, index, ctx.number, wanted))
-        return [next(grads) if want else None for want in wanted], None, None
+        grads = iter(_solve_backward(d_x, saved, index, *ctx.call, wanted))
+        return [next(grads) if want else None for want in wanted], None, None, None, None
 
     _solve.register_autograd(_reverse, setup_context=_setup)
 
 
-def apply(number: int, tensors: Sequence[Tensor], index: Optional[Tensor]) -> Tensor:
+def apply(
+    number: int, names: Sequence[str], tensors: Sequence[Tensor], index: Optional[Tensor], scale: Optional[float]
+) -> Tensor:
     """The last x of a registered layer, `[window, batch, agents, d_v]`. The first tensor is q."""
     if _has_custom_op():
-        return _solve(list(tensors), index, number)
-    return _Solve.apply(number, index, *tensors)
+        return _solve(list(tensors), index, number, " ".join(names), scale)
+    return _Solve.apply((number, " ".join(names), scale), index, *tensors)

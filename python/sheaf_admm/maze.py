@@ -30,7 +30,7 @@ def generate(
 
     >>> from sheaf_admm import maze
     >>> mazes, paths = maze.generate(2, seed=3)
-    >>> mazes.shape, mazes.dtype, (paths == maze.PATH).any()
+    >>> mazes.shape, mazes.dtype, bool((paths == maze.PATH).any())
     ((2, 19, 19), dtype('uint8'), True)
     """
     width = size if width is None else width

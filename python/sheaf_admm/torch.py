@@ -7,7 +7,8 @@ One sample is a graph of N agents with states in R^d_v. A call runs K iterations
     u = u + x - z
 
 and returns the last x, `[batch, agents, d_v]`. Objectives f are diagonal quadratics with l1, l2 and bounds (`diag`, `q`, `l1`,
-`l2`, `lo`, `hi`) or dense quadratics (`quad`, `q`). Gradients reach every tensor that is given.
+`l2`, `lo`, `hi`) or dense quadratics (`quad`, `q`); without l1 and l2 also with equalities A x = b (`eq_a`, `eq_b`) and
+inequalities G x <= h (`in_g`, `in_h`). Gradients reach every tensor that is given.
 
 The computation runs on the CPU, in float32 or float64. From torch 2.4 on it is a custom operator, so that `torch.compile`
 does not break the graph at it; below it is an autograd function.
@@ -24,20 +25,20 @@ from torch import Tensor, nn
 from ._errors import mistake
 from ._arrays import NAMES, config_of, target_shape
 from ._native import Graph, Layer, Model
-from ._torch_op import apply, register
+from ._torch_op import Numbered, apply
 
 __all__ = ["SheafADMM", "layer", "load_state_dict", "orthonormal_maps", "solve", "state_dict"]
 
 
 def layer(graph: Graph, d_v: int, d_e: int, iterations: int, **options: Any) -> Layer:
-    """The choices of a solve, to be made once: `sheaf_admm.Layer`.
+    """The choices of a solve, to be made once: a `sheaf_admm.Layer` that torch can call.
 
     Options: `hard` (False: disagreement costs gamma/2 |F z|^2), `consensus` ("cg", "cg-warm", "cg-zero", "cg-carried",
     "descent", "exact", "orthonormal"), `steps` (5) and `tolerance` (0) of consensus, `relax` (1.0), `window` (1: return the
     last x; W: the last W), `adjoint` ("unrolled", "implicit", or through how many of the last iterations gradients flow),
     `threads`.
     """
-    return Layer(graph, d_v, d_e, iterations, **options)
+    return Numbered(graph, d_v, d_e, iterations, **options)
 
 
 def solve(made: Layer, *, index: Optional[Tensor] = None, scale: Optional[float] = None, **inputs: Any) -> Tensor:
@@ -47,7 +48,9 @@ def solve(made: Layer, *, index: Optional[Tensor] = None, scale: Optional[float]
     | --- | --- |
     | `q` | `[batch, agents, d_v]` |
     | `diag`, `l1`, `l2`, `lo`, `hi`, `start` | broadcast to that shape |
-    | `quad` | broadcast to `[batch, agents, d_v, d_v]`, instead of `diag` and the others; its symmetric part counts |
+    | `quad` | broadcast to `[batch, agents, d_v, d_v]`, instead of `diag`; its symmetric part counts |
+    | `eq_a`, `eq_b` | equalities of every agent, A x = b: broadcast to `[batch, agents, rows, d_v]`, `[batch, agents, rows]` |
+    | `in_g`, `in_h` | inequalities G x ≤ h, in the same shapes |
     | `maps` | `[slots, d_e, d_v]`, with `[agents]` or `[batch, agents]` in front; or `[views]` with `index` `[batch, agents]` |
     | `base`, `a`, `b` | instead of `maps`: base `[slots, d_e, d_v]` plus `scale`·a·bᵀ, `[…, slots, d_e or d_v, rank]` |
     | `rho` | one number or `[agents]` |
@@ -69,6 +72,8 @@ def solve(made: Layer, *, index: Optional[Tensor] = None, scale: Optional[float]
     unknown = sorted(set(inputs) - set(NAMES))
     if unknown:
         raise mistake("Unsupported", "inputs", ", ".join(NAMES), ", ".join(unknown))
+    if not isinstance(made, Numbered):
+        raise mistake("Unsupported", "layer", "one made by sheaf_admm.torch.layer", type(made).__name__)
     names, tensors = [], []
     for name in NAMES:
         value = inputs.get(name)
@@ -89,8 +94,8 @@ def solve(made: Layer, *, index: Optional[Tensor] = None, scale: Optional[float]
         tensors.append(value)
     if index is not None:
         _check("index", index)
-    x = apply(register(made, tuple(names), scale), tensors, index)
-    return x[0] if made.window == 1 else x
+    x = apply(made.number, names, tensors, index, scale)
+    return x[0] if made.last_only else x
 
 
 def _check(name: str, value: Tensor) -> None:
@@ -152,7 +157,7 @@ class SheafADMM(nn.Module):
             raise mistake("Unsupported", "maps", '"slot" or "global"', repr(maps))
         self.graph, self.d_v, self.d_e, self.iterations, self.rank = graph, d_v, d_e, iterations, rank
         self.options = dict(options, hard=gamma is None)
-        self._layer = Layer(graph, d_v, d_e, iterations, **self.options)
+        self._layer = Numbered(graph, d_v, d_e, iterations, **self.options)
         self.sharing = maps
         self.maps = nn.Parameter(orthonormal_maps(1 if maps == "global" else self._layer.slots, d_e, d_v))
         self.raw_rho = nn.Parameter(torch.tensor(_inverse_softplus("rho", rho)), requires_grad=learn_rho)
@@ -203,7 +208,7 @@ class SheafADMM(nn.Module):
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._layer = Layer(self.graph, self.d_v, self.d_e, self.iterations, **self.options)
+        self._layer = Numbered(self.graph, self.d_v, self.d_e, self.iterations, **self.options)
 
 
 def _inverse_softplus(name: str, value: float) -> float:

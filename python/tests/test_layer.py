@@ -47,7 +47,7 @@ def problem(seed=0, samples=3, maps="shared", dense=False, gamma=True, dtype=np.
 MAPS = ["shared", "agent", "sample", "index", "agent-low", "sample-low", "index-low"]
 
 
-@pytest.mark.parametrize("maps, dense, hard", itertools.product(MAPS, [False, True], [False, True]))
+@pytest.mark.parametrize("maps, dense, hard", list(itertools.product(MAPS, [False, True], [False, True])))
 def test_iterates_are_those_of_the_reference(maps, dense, hard):
     arrays = problem(maps=maps, dense=dense, gamma=not hard)
     layer = sa.Layer(GRAPH, **SIZES, iterations=7, hard=hard, relax=1.5, window=7)
@@ -113,7 +113,7 @@ def layer_order(names):
     return [name for name in NAMES if name in names]
 
 
-@pytest.mark.parametrize("maps, dense", itertools.product(MAPS, [False, True]))
+@pytest.mark.parametrize("maps, dense", list(itertools.product(MAPS, [False, True])))
 def test_gradients_are_those_of_finite_differences(maps, dense):
     layer = sa.Layer(GRAPH, **SIZES, iterations=6, relax=1.4, window=2)
     check_gradients(layer, problem(seed=2, maps=maps, dense=dense))
@@ -125,6 +125,53 @@ def test_every_hard_consensus_has_its_gradient(consensus):
     if consensus == "descent":
         arrays["eta"] = np.array(0.02)
     check_gradients(sa.Layer(GRAPH, **SIZES, iterations=4, hard=True, consensus=consensus), arrays, 1e-5)
+
+
+def constrained(seed, kind, samples=3):
+    """A problem whose agents have constraints."""
+    rng = np.random.default_rng(seed)
+    dense = kind != "equal"
+    arrays = problem(seed=seed, samples=samples, dense=dense)
+    for name in ("l1", "l2", "lo", "hi"):
+        arrays.pop(name, None)
+    n, d_v = GRAPH.agents, SIZES["d_v"]
+    if kind != "box":
+        arrays["eq_a"] = rng.normal(size=(samples, n, 2, d_v))
+        arrays["eq_b"] = 0.3 * rng.normal(size=(samples, n, 2))
+    if kind == "limits":
+        arrays["in_g"] = rng.normal(size=(samples, n, 1, d_v))
+        arrays["in_h"] = rng.uniform(0.1, 0.3, size=(samples, n, 1))
+    if kind in ("box", "limits"):
+        arrays["lo"], arrays["hi"] = np.array(-2.0), rng.uniform(0.4, 2, size=(samples, n, d_v))
+    return arrays
+
+
+@pytest.mark.parametrize("kind", ["equal", "equal-dense", "limits", "box"])
+def test_agents_with_constraints_have_gradients_and_keep_them(kind):
+    arrays = constrained(11, kind)
+    layer = sa.Layer(GRAPH, **SIZES, iterations=4, relax=1.3)
+    x = layer.forward(arrays)[0]
+    if "eq_a" in arrays:
+        np.testing.assert_allclose(np.einsum("bnrv,bnv->bnr", arrays["eq_a"], x), arrays["eq_b"], atol=1e-7)
+    if "in_g" in arrays:
+        assert (np.einsum("bnrv,bnv->bnr", arrays["in_g"], x) <= arrays["in_h"] + 1e-7).all()
+    check_gradients(layer, arrays, 1e-5)
+
+
+def test_agents_with_constraints_reach_the_solution_of_the_network():
+    arrays = constrained(12, "limits", samples=1)
+    x = sa.Layer(GRAPH, **SIZES, iterations=2000, consensus="exact").forward(arrays)[0, 0]
+    net = sa.Network()
+    for i in range(GRAPH.agents):
+        own = sa.Quadratic(arrays["quad"][0, i], arrays["q"][0, i]).bounds(-2.0, arrays["hi"][0, i])
+        own = own.equal(arrays["eq_a"][0, i], arrays["eq_b"][0, i])
+        net.agent(own.at_most(arrays["in_g"][0, i], arrays["in_h"][0, i]))
+    for u, slot_u, v, slot_v in GRAPH.edges:
+        maps = arrays["maps"][slot_u], arrays["maps"][slot_v]
+        net.agree(int(u), maps[0], int(v), maps[1], cost="soft", weight=float(arrays["gamma"]))
+    solution = net.solve(tol=1e-9)
+    assert solution.solved
+    np.testing.assert_allclose(x.ravel(), solution.all_x, atol=1e-5)
 
 
 def test_penalties_of_agents_have_gradients():
@@ -237,6 +284,21 @@ BAD = {
         "OutOfRange",
         "views from 0 to 1",
     ),
+    "rows that differ": (
+        lambda a: (a.pop("l1"), a.pop("l2"), a.update(eq_a=np.ones((3, 6, 2, 4)), eq_b=np.ones((3, 6, 1)))),
+        "Shape",
+        "eq_b: expected 2 rows, as eq_a",
+    ),
+    "equalities without a side": (
+        lambda a: (a.pop("l1"), a.pop("l2"), a.update(eq_a=np.ones((3, 6, 2, 4)))),
+        "Unsupported",
+        "eq_a and eq_b together",
+    ),
+    "l1 beside equalities": (
+        lambda a: a.update(eq_a=np.ones((3, 6, 1, 4)), eq_b=np.ones((3, 6, 1))),
+        "Unsupported",
+        "l1 and l2: expected none beside quad",
+    ),
     "two objectives": (lambda a: a.update(quad=np.ones((3, 6, 4, 4))), "Unsupported", "quad: expected none beside"),
 }
 
@@ -275,3 +337,11 @@ def test_a_wrong_gradient_of_x_is_refused():
         layer.backward(arrays, np.ones((3, 6, 4)), ["q"])
     with pytest.raises(sa.Error, match="wanted"):
         layer.backward(arrays, np.ones((1, 3, 6, 4)), ["index"])
+
+
+def test_contiguous_arrays_are_read_where_they_are():
+    from sheaf_admm._native import _reads_in_place
+
+    array = np.ones((4, 5, 6), dtype=np.float32)
+    assert _reads_in_place(array) and _reads_in_place(array[1:3])
+    assert not _reads_in_place(np.asfortranarray(array)) and not _reads_in_place(array[:, ::2])

@@ -82,6 +82,25 @@ def test_an_intervention_changes_the_answer_near_it(maze_model, mazes):
     assert (before != after).any()
 
 
+def test_interventions_act_while_the_agents_coordinate(maze_model, mazes):
+    maze = mazes[0][0]
+    plain = maze_model.intervene(maze, [], 40)
+    np.testing.assert_array_equal(plain["predicted"][-1][maze == 2] == 5, maze_model.predict(maze, 40)[maze == 2] == 5)
+    kick = {"k": 21, "do": {"noise": {"of": "z", "agents": "all", "deviation": 3, "seed": 1}}}
+    film = maze_model.intervene(maze, [kick], 40)
+    np.testing.assert_array_equal(film["z"][19], plain["z"][19])
+    np.testing.assert_array_equal(film["base_z"], plain["z"])
+    assert film["distance"][19] == 0 and film["distance"][20] > 0.1
+    assert film["comparison"]["first"] == 21 and film["predicted"].shape == (40, 19, 19)
+    moved = maze.copy()
+    free = np.argwhere(maze == 2)
+    moved[maze == 4], moved[tuple(free[0])] = 2, 4
+    film = maze_model.intervene(maze, [{"k": 10, "do": {"input": 1}}], 40, inputs=[moved])
+    assert film["input"][8] == 0 and film["input"][9] == 1
+    with pytest.raises(sa.Error, match="interventions.0..k: expected an iteration from 1 to 5"):
+        maze_model.intervene(maze, [kick], 5)
+
+
 def test_sudoku():
     model = sa.load("builtin:sudoku")
     puzzles, solutions = sa.sudoku.generate(4, "singles", seed=2)
@@ -219,6 +238,16 @@ def test_training_reports_every_step_and_leaves_a_run(tmp_path):
     assert len(frame) == len(lines) and frame["step"].tolist() == [json.loads(line)["step"] for line in lines]
     model = sa.load(done["weights"])
     assert model.predict(sa.maze.generate(1, 7, min_path=4)[0]).shape == (1, 7, 7)
+
+
+def test_a_recipe_in_stages_is_trained_stage_by_stage(tmp_path):
+    recipe = SMALL + "\n[[stage]]\nname = \"first\"\n[[stage]]\nname = \"second\"\ntrain.learning_rate = 1e-5\n"
+    news = []
+    told = sa.train(recipe, tmp_path / "run", callback=news.append)
+    assert told["finished"] and (tmp_path / "run" / "stage-2" / "final.safetensors").is_file()
+    stages = [(one["name"], one["number"], one["count"]) for one in news if one["event"] == "stage"]
+    assert stages == [("first", 1, 2), ("second", 2, 2)]
+    assert sa.load(told["weights"]).task == "maze"
 
 
 def test_a_callback_can_end_a_run_that_then_resumes(tmp_path):

@@ -162,6 +162,61 @@ def test_other_objectives_and_costs():
     assert repr(net) == "Network(agents=4, edges=3)"
 
 
+def pair(q=-1.0):
+    """Two agents with one number each that must agree."""
+    net = sa.Network()
+    a, b = net.agent(sa.Quadratic([[1.0]], [q])), net.agent(sa.Quadratic([[3.0]], [-9.0]))
+    return net, a, b, net.agree(a, [[1.0]], b, [[1.0]])
+
+
+def test_settings_are_keywords_or_one_object():
+    net, a, *_ = pair()
+    settings = sa.Settings(1e-10, relax=1.0, threads=1)
+    assert "tol=0.0000000001" in repr(settings)
+    one, other = net.solve(settings), net.solve(tol=1e-10, relax=1.0, threads=1)
+    np.testing.assert_array_equal(one.all_x, other.all_x)
+    assert net.solve(1e-10, iterations=1).status == "iteration limit"
+    with pytest.raises(TypeError, match="quux"):
+        net.solve(quux=1)
+    with pytest.raises(sa.Error, match="no keyword beside a Settings"):
+        net.solve(settings, relax=1.5)
+    with pytest.raises(sa.Error, match="relax: expected a number below 2"):
+        sa.Settings(relax=2.0)
+
+
+def test_interventions_act_while_a_network_is_solved():
+    net, a, b, edge = pair()
+    solver = net.solver(tol=1e-9)
+    plain = solver.play([], 60)
+    assert plain["x"].shape == (60, 2) and plain["cut"].shape == (60, 1) and not plain["removed"].any()
+    np.testing.assert_allclose(plain["x"][-1], net.solve(tol=1e-9).all_x, atol=1e-6)
+    kick = {"k": 20, "before": "end", "do": {"set": {"of": "z", "agents": [a], "to": np.array([7.0])}}}
+    kicked = solver.play([kick], 60)
+    np.testing.assert_array_equal(kicked["x"][:19], plain["x"][:19])
+    assert abs(kicked["z"][19, 0] - 7.0) < 1e-12 and kicked["z"][19, 1] == plain["z"][19, 1]
+    np.testing.assert_allclose(kicked["x"][-1], plain["x"][-1], atol=1e-4)
+    moved = solver.play([{"k": 10, "do": {"input": 1}}], 200, inputs=[pair(-5.0)[0]])
+    np.testing.assert_allclose(moved["x"][-1], pair(-5.0)[0].solve(tol=1e-9).all_x, atol=1e-5)
+    again = solver.play({"start": {"z": plain["z"][-1]}, "interventions": [{"k": 3, "do": {"remove": [1]}}]}, 5)
+    assert again["removed"][2:, 1].all() and again["cut"][2:].all() and not again["cut"][:2].any()
+
+
+@pytest.mark.parametrize(
+    "script, text",
+    [
+        ([{"k": 1, "do": {"cut": [[0, 5]]}}], "interventions[0].do.cut: expected two agents that share an edge"),
+        ([{"k": 99, "do": {"rho": 1.0}}], "interventions[0].k: expected an iteration from 1 to 10"),
+        ([{"k": 1, "do": {"quux": 1}}], "hint: docs/explore.md lists the actions"),
+        ([{"k": 1, "do": {"set": {"of": "z", "agents": [0], "to": [1.0, 2.0]}}}], "interventions[0].do.set.to"),
+        ({"list": []}, "unknown field `list`"),
+    ],
+)
+def test_wrong_interventions_are_exceptions(script, text):
+    with pytest.raises(sa.Error) as caught:
+        pair()[0].solver().play(script, 10)
+    assert text in str(caught.value)
+
+
 def test_infeasible_is_a_status_and_no_exception():
     net = sa.Network()
     a = net.agent(sa.Quadratic([[1.0]], [0.0]).bounds(0, 1))

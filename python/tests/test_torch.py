@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import sheaf_admm as sa  # noqa: E402
 import sheaf_admm.torch as st  # noqa: E402
 from sheaf_admm._torch_op import _has_custom_op  # noqa: E402
-from test_layer import GRAPH, MAPS, SIZES, problem  # noqa: E402
+from test_layer import GRAPH, MAPS, SIZES, constrained, problem  # noqa: E402
 
 new_torch = pytest.mark.skipif(not _has_custom_op(), reason=f"not tested: torch {torch.__version__} is below 2.4")
 
@@ -33,6 +33,32 @@ def test_gradcheck(maps, dense):
     names = list(inputs)
     call = lambda *values: st.solve(made, index=index, **dict(zip(names, values)))
     assert torch.autograd.gradcheck(call, tuple(inputs.values()), fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", ["equal", "limits", "box"])
+def test_gradcheck_with_constraints(kind):
+    arrays = constrained(21, kind, samples=2)
+    inputs = {name: torch.from_numpy(value).clone().requires_grad_() for name, value in arrays.items()}
+    made = st.layer(GRAPH, **SIZES, iterations=3)
+    call = lambda *values: st.solve(made, **dict(zip(inputs, values)))
+    assert torch.autograd.gradcheck(call, tuple(inputs.values()), fast_mode=True)
+
+
+def test_constraints_broadcast():
+    made = st.layer(GRAPH, **SIZES, iterations=40)
+    row = torch.ones(1, 4, requires_grad=True)
+    x = st.solve(made, q=torch.randn(2, 6, 4), diag=1.0, eq_a=row, eq_b=torch.ones(1), maps=torch.randn(8, 2, 4), rho=1.0, gamma=1.0)
+    torch.testing.assert_close(x.sum(-1), torch.ones(2, 6), atol=1e-4, rtol=0)
+    x.square().sum().backward()
+    assert row.grad.shape == (1, 4)
+
+
+def test_contiguous_tensors_share_their_memory_with_the_arrays():
+    from sheaf_admm._torch_op import _arrays
+
+    tensor = torch.randn(2, 3, 4, requires_grad=True)
+    arrays = _arrays("q", [tensor], None, None)
+    assert arrays["q"].__array_interface__["data"][0] == tensor.data_ptr()
 
 
 def test_gradcheck_in_full():
@@ -164,7 +190,7 @@ def test_a_second_derivative_is_refused():
 
 @new_torch
 def test_opcheck():
-    from sheaf_admm._torch_op import _solve, register
+    from sheaf_admm._torch_op import _solve
 
     inputs, index = tensors(samples=2, maps="index")
     made = st.layer(GRAPH, **SIZES, iterations=3)
@@ -172,8 +198,26 @@ def test_opcheck():
     order = sorted(range(len(inputs)), key=lambda i: st.NAMES.index(list(inputs)[i]))
     names = tuple(list(inputs)[i] for i in order)
     values = [values[i].detach().requires_grad_() for i in order]
-    number = register(made, names, None)
-    torch.library.opcheck(_solve, (values, index, number))
+    torch.library.opcheck(_solve, (values, index, made.number, " ".join(names), None))
+
+
+def test_a_layer_that_torch_does_not_know_is_refused():
+    inputs, _ = tensors()
+    with pytest.raises(sa.Error, match="layer: expected one made by sheaf_admm.torch.layer, got Layer"):
+        st.solve(sa.Layer(GRAPH, **SIZES, iterations=3), **inputs)
+
+
+@new_torch
+def test_the_function_is_compiled_too():
+    made = st.layer(GRAPH, **SIZES, iterations=4)
+    maps = torch.randn(8, 2, 4)
+
+    @torch.compile(fullgraph=True)
+    def loss(q):
+        return st.solve(made, q=2 * q, diag=1.0, lo=0.0, maps=maps, rho=0.5, gamma=1.0).square().sum()
+
+    q = torch.randn(3, 6, 4)
+    torch.testing.assert_close(loss(q), st.solve(made, q=2 * q, diag=1.0, lo=0.0, maps=maps, rho=0.5, gamma=1.0).square().sum())
 
 
 @new_torch

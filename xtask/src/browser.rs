@@ -13,16 +13,21 @@ fn directory() -> PathBuf {
     root().join("crates/sheaf-explore/browser")
 }
 
-/// Runs the page in chromium. `build` makes `target/debug/sheaf` as the other tests have made it.
-pub fn run(build: &mut Command) -> Result<Needs> {
+/// Browser, node and driver, installed where that is allowed.
+fn needs() -> Result<Needs> {
     let packages = ["chromium", "nodejs", "npm", "fonts-dejavu-core"];
     let there = || [("chromium", "--version"), ("node", "--version")].iter().all(|(p, v)| runs(p, &[v]));
     let needs = install::apt("a browser or node", &packages, there)?;
     if needs != Needs::Met {
         return Ok(needs);
     }
-    let driver = directory().join("node_modules/playwright-core/package.json");
-    let needs = install::npm(&directory(), || driver.is_file())?;
+    let installed = |name: &str| directory().join("node_modules").join(name).join("package.json").is_file();
+    install::npm(&directory(), || installed("playwright-core") && installed("gifenc"))
+}
+
+/// Runs the page in chromium. `build` makes `target/debug/sheaf` as the other tests have made it.
+pub fn run(build: &mut Command) -> Result<Needs> {
+    let needs = needs()?;
     if needs != Needs::Met {
         return Ok(needs);
     }
@@ -39,11 +44,20 @@ pub fn run(build: &mut Command) -> Result<Needs> {
 
 /// Requests to a release build for some seconds; prints rates, errors and memory.
 pub fn load(seconds: &str) -> Result<()> {
+    release("load.mjs", seconds)
+}
+
+/// The page in use, as the GIF of the README.
+pub fn gif() -> Result<()> {
+    release("gif.mjs", "docs/pictures/explore.gif")
+}
+
+/// Runs a script of the browser with a release build and an argument.
+fn release(script: &str, argument: &str) -> Result<()> {
+    if let Needs::Missing(why) = needs()? {
+        anyhow::bail!("{why}");
+    }
     check(&mut cargo(&["build", "--release", "-p", "sheaf-cli"]))?;
-    check(
-        command("node")
-            .arg(directory().join("load.mjs"))
-            .arg(root().join("target/release/sheaf"))
-            .arg(seconds),
-    )
+    let program = root().join("target/release/sheaf");
+    check(command("node").arg(directory().join(script)).arg(program).arg(argument))
 }

@@ -27,6 +27,7 @@ cargo xtask unsafe                 where unsafe code may stand, alone
 cargo xtask package                builds every published crate from its package (slow)
 cargo xtask fuzz CASES [READER]    mutated input for every reader, or one, in a release build
 cargo xtask load [SECONDS]         page requests and solves against a release build of `sheaf explore`
+cargo xtask gif                    the GIF of the page in the README, from a real browser
 cargo xtask kills COUNT            kills a training of each task COUNT times and compares the weights
 cargo xtask mutants COUNT [SEED]   a seeded sample of mutants of solver and trainer, in one build
 cargo xtask card [--check]         writes the model card of the weights that ship (or compares it)
@@ -65,6 +66,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["fuzz", cases, reader] => fuzz::readers(cases, Some(reader)),
         ["load"] => browser::load("60"),
         ["load", seconds] => browser::load(seconds),
+        ["gif"] => browser::gif(),
         ["kills", count] => fuzz::kills(count),
         ["mutants", count] => mutants::run(count, "1"),
         ["mutants", count, seed] => mutants::run(count, seed),

@@ -140,7 +140,7 @@ fn solve(name: &str, text: &str, limit: (usize, f64)) -> Outcome {
         }
     }
     save_problem(&net, &name.to_lowercase().replace(' ', "-"))?;
-    let mut solver = net.solver(Settings { tol: 1e-7, iterations: 50_000, ..Settings::default() })?;
+    let mut solver = net.solver(Settings { tol: 2e-8, iterations: 50_000, ..Settings::default() })?;
     let solution = solver.solve()?.clone();
     assert!(solution.is_solved(), "{name}: {} {:?}", solution.status(), solution.misses());
     let mut prices = Vec::new();

@@ -107,6 +107,16 @@ pub(crate) fn sums<P: Parts, T: Real, const K: usize>(
     parts: P,
     f: impl Fn(usize, P) -> Result<[T; K]> + Sync,
 ) -> Result<[T; K]> {
+    fold(chunks, parts, f, |total, own| total.iter_mut().zip(own).for_each(|(t, v)| *t += v))
+}
+
+/// As [`sums`], with another way to put results together; it starts from zeros.
+pub(crate) fn fold<P: Parts, T: Real, const K: usize>(
+    chunks: usize,
+    parts: P,
+    f: impl Fn(usize, P) -> Result<[T; K]> + Sync,
+    join: impl Fn(&mut [T; K], [T; K]),
+) -> Result<[T; K]> {
     if chunks <= 1 {
         return f(0, parts);
     }
@@ -127,8 +137,7 @@ pub(crate) fn sums<P: Parts, T: Real, const K: usize>(
         });
         for cell in cells.into_iter().take(here) {
             if let Cell::Sums(own) = cell.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                let own = own?;
-                (0..K).for_each(|k| total[k] += own[k]);
+                join(&mut total, own?);
             }
         }
     }

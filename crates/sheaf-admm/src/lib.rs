@@ -2,6 +2,7 @@
 
 pub mod admm;
 pub mod chunks;
+mod clock;
 pub mod error;
 #[cfg(all(debug_assertions, not(test)))]
 #[doc(hidden)]

@@ -40,7 +40,7 @@ pub fn network(instance: &Instance) -> Result<Network> {
 /// This library.
 pub fn ours(instance: &Instance, tol: f64, limit: Duration) -> Result<Answer> {
     let settings = Settings { tol, time_limit: Some(limit), ..Settings::default() };
-    let mut solver = network(instance)?.solver(settings)?;
+    let mut solver = network(instance)?.into_solver(settings)?;
     let solution = solver.solve()?;
     Ok(Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() })
 }

@@ -28,12 +28,12 @@ export function showAgent(panel, film, k, choose) {
     matrix(canvas, transpose(film[name], film.shapes.x[0], d), d, film.shapes.x[0], Math.min(70, Math.max(24, d * 3)));
   }
   const liveliest = byVariance(film.x, film.shapes.x[0], d);
-  panel.append(heading("Small multiples", " x blue, z green, u vermillion; the coordinates that move most"));
+  panel.append(heading("Small multiples", `${admm ? " x blue, z green, u vermillion;" : ""} the coordinates that move most`));
   const small = element("canvas");
   panel.append(small);
   multiples(small, film, "", liveliest.slice(0, 10), k, d);
   if (d > 1) {
-    panel.append(heading("Path of x and z", " in the plane of the two liveliest coordinates"));
+    panel.append(heading(admm ? "Path of x and z" : "Path of the state", " in the plane of the two liveliest coordinates"));
     const path = element("canvas");
     panel.append(path);
     plane(path, film, "", liveliest, k, d);
@@ -41,6 +41,9 @@ export function showAgent(panel, film, k, choose) {
   if (film.agent_maps) maps(panel, film);
   neighbours(panel, film, k, choose);
 }
+
+// Units of a Sudoku are called as on the board.
+const short = (film, agent) => (film.about.model.task === "sudoku" ? "RCB"[Math.floor(agent / 9)] + ((agent % 9) + 1) : String(agent));
 
 function title(film, agent) {
   if (film.about.model.task === "sudoku") return `${["Row", "Column", "Box"][Math.floor(agent / 9)]} ${(agent % 9) + 1}, agent ${agent}`;
@@ -68,7 +71,7 @@ function view(canvas, film) {
 
 // D, q, l1 and bounds as strips of colour.
 function problem(film, d) {
-  const box = element("div", {}, heading("Its local problem"));
+  const box = element("div", {}, heading(film.agent_diag ? "Its local problem" : "Its encoding"));
   const strip = (name, values, note) => {
     const canvas = element("canvas", { title: note });
     box.append(element("div", { className: "quiet", textContent: `${name}  ${range(values)}` }));
@@ -115,7 +118,7 @@ function neighbours(panel, film, k, choose) {
     const bar = element("b");
     bar.style.width = `${(100 * value) / top}%`;
     panel.append(element("div", { className: gone ? "neigh cut" : "neigh" },
-      element("button", { textContent: `${slot} ${other}`, title: `Look at agent ${other}`, onclick: () => choose(other) }),
+      element("button", { textContent: `${slot} ${short(film, other)}`, title: `Look at agent ${other}`, onclick: () => choose(other) }),
       element("i", {}, bar), element("span", { textContent: film.edges ? value.toFixed(3) : "" })));
   }
 }

@@ -44,7 +44,7 @@ export class Board {
   }
 
   // Cells as one small picture, scaled without smoothing.
-  picture(film, paint) {
+  picture(film, paint, opacity = () => 255) {
     const { height, width } = film.about;
     const { small, smallContext } = this;
     if (small.width !== width || small.height !== height || !this.image) {
@@ -54,7 +54,7 @@ export class Board {
     const { data } = this.image;
     for (let i = 0, p = 0; i < width * height; i++, p += 4) {
       const [r, g, b] = paint(i);
-      data[p] = r; data[p + 1] = g; data[p + 2] = b; data[p + 3] = 255;
+      data[p] = r; data[p + 1] = g; data[p + 2] = b; data[p + 3] = opacity(i);
     }
     smallContext.putImageData(this.image, 0, 0);
     this.context.imageSmoothingEnabled = false;
@@ -94,8 +94,10 @@ export class Board {
     const { context } = this, { width } = film.about;
     context.strokeStyle = css(DIFF);
     context.lineWidth = 0.16;
+    // Another model may call a wall by another name, which nobody sees; the path is what is shown.
+    const shown = (c) => (look.other !== film && film.about.model.task === "maze" ? c === PATH_CELL : c);
     for (let i = 0; i < classes.length; i++) {
-      if (classes[i] !== other[i]) context.strokeRect((i % width) + 0.1, Math.floor(i / width) + 0.1, 0.8, 0.8);
+      if (shown(classes[i]) !== shown(other[i])) context.strokeRect((i % width) + 0.1, Math.floor(i / width) + 0.1, 0.8, 0.8);
     }
   }
 
@@ -160,14 +162,23 @@ export class Board {
   heat(film, look) {
     const values = layer(film, look);
     if (!values) return;
-    const { context } = this, [low, high] = look.range, size = film.about.patch ? spacing(film) * 0.94 : 0.62;
-    const signed = look.layer === "ratio";
+    const { context } = this, [low, high] = look.range, maze = film.about.model.task === "maze";
+    const size = film.about.patch ? spacing(film) * (maze ? 1 : 0.94) : 0.62, signed = look.layer === "ratio", alpha = film.about.patch && !maze ? 0.8 : 1;
     for (let i = 0; i < values.length; i++) {
       const [x, y] = centre(film, i), v = values[i];
       const t = signed ? 0.5 + v / 4 : (Math.log(Math.max(v, 1e-12)) - low) / (high - low);
-      context.fillStyle = css(SCALE[Math.max(0, Math.min(63, Math.round(t * 63)))], film.about.patch ? 0.8 : 1);
+      context.fillStyle = css(SCALE[Math.max(0, Math.min(63, Math.round(t * 63)))], alpha);
       context.fillRect(x - size / 2, y - size / 2, size, size);
     }
+    if (maze) this.shade(film, frames(film, look.prefix, look.k).cells);
+  }
+
+  // Walls as a shade over the numbers of agents, so that these keep their colours.
+  shade(film, cells) {
+    const { wallRgb } = colours();
+    this.picture(film, (i) => ({ [WALL]: wallRgb, [START_CELL]: START, [GOAL_CELL]: GOAL }[cells[i]] ?? wallRgb), (i) => (cells[i] === WALL ? 110 : cells[i] >= START_CELL && cells[i] <= GOAL_CELL ? 255 : 0));
+    this.letter(film, cells, START_CELL, "S");
+    this.letter(film, cells, GOAL_CELL, "G");
   }
 
   // Edges in eight widths, so that thousands of lines are eight strokes.
@@ -177,6 +188,7 @@ export class Board {
     const { context } = this, { ends } = film, count = ends.length / 4, per = name === "flow" ? 2 : 1;
     const now = all.subarray((look.k - 1) * count * per, look.k * count * per);
     const top = name === "flow" ? look.flowTop : look.edgeTop;
+    if (film.about.model.task === "sudoku") { this.dots(film, look, name, now, top); return; }
     const bins = Array.from({ length: 8 }, () => []);
     for (let e = 0; e < count; e++) {
       const value = per === 2 ? Math.max(now[2 * e], now[2 * e + 1]) : now[e];
@@ -200,6 +212,25 @@ export class Board {
         } else { context.moveTo(ax, ay); context.lineTo(bx, by); }
       }
       context.stroke();
+    });
+  }
+
+  // In a Sudoku two units talk about the cell they share. A dot there, for the largest of its three edges; lines would hide the board.
+  dots(film, look, name, now, top) {
+    const { context } = this, { ends } = film, per = name === "flow" ? 2 : 1, most = new Float32Array(81);
+    for (let e = 0; e < ends.length / 4; e++) {
+      const [u, v, s] = ends.subarray(4 * e, 4 * e + 3), value = per === 2 ? Math.max(now[2 * e], now[2 * e + 1]) : now[e];
+      if (look.agent != null && u !== look.agent && v !== look.agent) continue;
+      const cell = unitCell(u, s);
+      most[cell] = Math.max(most[cell], value);
+    }
+    context.fillStyle = css(name === "flow" ? [204, 121, 167] : GOAL, 0.85);
+    most.forEach((value, cell) => {
+      const size = 0.17 * Math.sqrt(value / (top || 1));
+      if (size < 0.01) return;
+      context.beginPath();
+      context.arc((cell % 9) + (per === 2 ? 0.18 : 0.82), Math.floor(cell / 9) + 0.18, size, 0, 7);
+      context.fill();
     });
   }
 
@@ -270,6 +301,14 @@ export class Board {
 
 // The distance between neighbouring agents of a grid.
 const spacing = (film) => Math.max(1, Math.abs(film.places[3] - film.places[1]));
+
+// The cell at a place of a unit of a Sudoku: rows, columns, boxes.
+function unitCell(unit, place) {
+  const i = unit % 9;
+  if (unit < 9) return 9 * i + place;
+  if (unit < 18) return 9 * place + i;
+  return 9 * (3 * Math.floor(i / 3) + Math.floor(place / 3)) + 3 * (i % 3) + (place % 3);
+}
 
 // The centre of an agent: grids count from the middle of a cell.
 export const centre = (film, i) => [film.places[2 * i + 1] + 0.5, film.places[2 * i] + 0.5];

@@ -10,7 +10,7 @@ export function fitCanvas(canvas, height = canvas.clientHeight) {
   return [context, width, height];
 }
 
-const CURVES = [["primal ‖x − z‖", "#0072b2", []], ["dual ρ‖Δz‖", "#e69f00", [5, 3]], ["disagreement ‖Fz‖", "#009e73", [2, 2]]];
+const CURVES = [["primal ‖x − z‖", null, []], ["dual ρ‖Δz‖", "#e69f00", [5, 3]], ["disagreement ‖Fz‖", "#009e73", [2, 2]]];
 
 // Residual curves of a film on a logarithmic scale, the distance to the other run, marks of interventions.
 export function curves(canvas, film, { k, marks, distance }) {
@@ -18,7 +18,7 @@ export function curves(canvas, film, { k, marks, distance }) {
   const { ink, quiet, line, warm } = colours(), total = film.shapes.curves[0], admm = film.about.model.coordination === "admm";
   const left = 4, right = width - 4, top = 16, bottom = height - 4;
   const x = (i) => left + ((right - left) * i) / Math.max(1, total - 1);
-  const series = CURVES.slice(0, admm ? 3 : 1).map(([name, colour, dash], c) => ({ name: admm ? name : "movement of states", colour, dash, at: (i) => film.curves[3 * i + c] }));
+  const series = CURVES.slice(0, admm ? 3 : 1).map(([name, colour, dash], c) => ({ name: admm ? name : "movement of states", colour: colour ?? css(colours().path), dash, at: (i) => film.curves[3 * i + c] }));
   if (distance) series.push({ name: "distance to the undisturbed run", colour: "#d55e00", dash: [], at: (i) => distance[i] });
   let low = Infinity, high = -Infinity;
   for (const { at } of series) for (let i = 0; i < total; i++) { const v = at(i); if (v > 1e-7) { low = Math.min(low, v); high = Math.max(high, v); } }
@@ -83,7 +83,7 @@ export function multiples(canvas, film, prefix, coordinates, k, d) {
   const [context, width] = fitCanvas(canvas, rows * 46);
   canvas.style.height = `${rows * 46}px`;
   const { quiet, line, ink } = colours(), cell = width / columns;
-  const names = ["x", "z", "u"].filter((name) => film[prefix + name]), shades = { x: "#0072b2", z: "#009e73", u: "#d55e00" };
+  const names = ["x", "z", "u"].filter((name) => film[prefix + name]), shades = { x: css(colours().path), z: "#009e73", u: "#d55e00" };
   const total = film.shapes[prefix + "x"][0];
   let low = 0, high = 0;
   for (const name of names) for (let i = 0; i < total; i++) for (const c of coordinates) { const v = film[prefix + name][i * d + c]; low = Math.min(low, v); high = Math.max(high, v); }
@@ -116,7 +116,7 @@ export function plane(canvas, film, prefix, [a, b], k, d) {
   const [ax, bx, ay, by] = [Math.min(...all[0]), Math.max(...all[0]), Math.min(...all[1]), Math.max(...all[1])];
   const x = (v) => 10 + ((width - 20) * (v - ax)) / (bx - ax || 1), y = (v) => height - 12 - ((height - 24) * (v - ay)) / (by - ay || 1);
   context.strokeStyle = line; context.strokeRect(0.5, 0.5, width - 1, height - 1);
-  for (const [name, colour] of [["z", "#009e73"], ["x", "#0072b2"]]) {
+  for (const [name, colour] of [["z", "#009e73"], ["x", css(colours().path)]]) {
     const values = film[prefix + name];
     if (!values) continue;
     context.strokeStyle = colour; context.fillStyle = colour; context.lineWidth = 1.3;

@@ -8,8 +8,8 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-export function saveScript() {
-  const text = JSON.stringify(script(), null, 2) + "\n";
+export function saveScript(coordination) {
+  const text = JSON.stringify(script(coordination), null, 2) + "\n";
   save(`${experiment.task}-experiment.json`, new Blob([text], { type: "application/json" }));
 }
 

@@ -7,7 +7,7 @@ import { CLASS, colours, readTheme } from "./colours.js";
 import { chips, interventions, options, settings } from "./controls.js";
 import { EDITS, Editor, fromFile, next, tools } from "./edit.js";
 import { saveData, savePicture, saveScript } from "./export.js";
-import { KINDS, SIZES, canUndo, change, experiment, forget, fresh, fromLink, link, load, missing, script, undo, view } from "./state.js";
+import { KINDS, SIZES, canUndo, change, experiment, forget, fresh, fromLink, link, load, missing, script, undo, view, words } from "./state.js";
 import { Line, models, solve } from "./wire.js";
 
 const $ = (id) => document.getElementById(id);
@@ -21,7 +21,7 @@ const editor = new Editor(right, () => all.film, changed, choose, draw);
 
 const STORIES = {
   maze: "Each square is watched by an agent that sees <b>3 × 3 cells</b> and talks only to its eight neighbours. Together they find the way from S to G. Press <b>Play</b>, then <b>Kick</b> an agent, paint a wall, or move the goal while they negotiate.",
-  sudoku: "<b>27 agents</b>: one per row, column and box. Each sees nine cells; three agents must agree on every cell. Press <b>Play</b>, then pin, remove or contradict one of them.",
+  sudoku: "<b>27 agents</b>, the squares R, C and B: one per row, column and box. Each sees nine cells; three of them must agree on every cell. Press <b>Play</b>, then pin, remove or contradict one of them.",
   mnist: "<b>81 agents</b> see nine pixels each and vote on the digit after talking to their neighbours. Press <b>Play</b>, then draw, erase, or take agents out.",
 };
 const SCALE_NOTE = "Dark is small, yellow is large, on a logarithmic scale.";
@@ -44,6 +44,7 @@ async function start() {
     const shared = fromLink(location.hash);
     const task = told.task ?? all.models[0].task;
     load(shared ? repaired(shared.e) : newExperiment(task));
+    known = experiment.interventions.length;
     if (shared) Object.assign(view, shared.v);
   } catch (error) { failed(error); return; }
   build();
@@ -62,22 +63,9 @@ const repaired = (e) => (all.models.some((one) => one.name === e.model) ? e : { 
 // Requests.
 
 function ask() {
-  const body = { model: experiment.model, script: script(), compare: true, flow: view.flow, agent: view.agent };
-  const other = model(experiment.other);
-  line.ask(() => Promise.all([solve(body), other ? solve({ model: other.name, script: adapted(other), flow: view.flow }) : null]));
-}
-
-// The script for the other model: message passing has one state and no penalties.
-function adapted(other) {
-  const own = script();
-  if (other.coordination === model().coordination) return own;
-  const states = other.coordination === "admm" ? "z" : "h";
-  const list = own.interventions.filter((one) => !["rho", "gamma", "relaxation", "steps"].includes(Object.keys(one.do)[0]));
-  const translate = (one) => {
-    const [name, value] = Object.entries(one.do)[0];
-    return value && value.of ? { k: one.k, do: { [name]: { ...value, of: states } } } : one;
-  };
-  return { ...own, interventions: list.map(translate) };
+  const own = model(), other = model(experiment.other), { flow, agent } = view;
+  const body = { model: own.name, script: script(own.coordination), compare: true, flow, agent };
+  line.ask(() => Promise.all([solve(body), other ? solve({ model: other.name, script: script(other.coordination), flow }) : null]));
 }
 
 function arrived([film, other]) {
@@ -95,7 +83,18 @@ function failed(error) {
   build();
 }
 
-function changed() { build(); ask(); }
+// A new intervention acts after the iteration that is shown: say where to look.
+let known = 0;
+function changed() {
+  const { interventions: list, iterations } = experiment;
+  if (list.length > known) {
+    const one = list.at(-1), where = one.k === iterations ? "This is the last iteration: go back in time to intervene earlier." : "Press Play to see what follows.";
+    toast(`From k = ${one.k} on: ${words(one)}. ${where}`);
+  }
+  known = list.length;
+  build();
+  ask();
+}
 
 function choose(agent) {
   view.agent = agent;
@@ -118,9 +117,9 @@ function build() {
   $("seed").placeholder = "edited";
   options($("size"), SIZES.map((n) => [n, `${n} × ${n}`]), experiment.input.size ?? 19, task === "maze");
   options($("kind"), KINDS.map((name) => [name, name]), experiment.input.kind ?? "singles", task === "sudoku");
-  options($("models"), all.models.filter((one) => one.task === task).map((one) => [one.name, one.name]), experiment.model, true);
+  options($("models"), all.models.filter((one) => one.task === task).map((one) => [one.name, title(one)]), experiment.model, true);
   const others = all.models.filter((one) => one.task === task && one.name !== experiment.model);
-  options($("other"), [["", "the undisturbed run"], ...others.map((one) => [one.name, one.name])], experiment.other, true);
+  options($("other"), [["", "the undisturbed run"], ...others.map((one) => [one.name, title(one)])], experiment.other, true);
   $("iterations").value = experiment.iterations;
   $("scrub").max = experiment.iterations;
   $("undo").disabled = !canUndo();
@@ -160,10 +159,10 @@ function render() {
   const twin = other ?? (base ? film : null), prefix = other ? "" : "base_";
   $("left").hidden = !twin;
   if (twin) {
-    $("left-title").innerHTML = other ? `<b>${escape(other.about.model.name)}</b>` : "<b>Undisturbed</b>";
+    $("left-title").innerHTML = caption(other ? title(other.about.model) : "Undisturbed", answerAt(twin, Math.min(k, twin.shapes.curves[0]), prefix));
     left.draw(twin, { ...look(twin, Math.min(k, twin.shapes.curves[0]), prefix), ...(view.layer === "difference" ? { layer: "answer" } : {}), agent: view.agent, missing: other ? missing(k) : { removed: new Set(), cut: new Set(), pinned: new Set() } });
   }
-  $("right-title").innerHTML = other ? `<b>${escape(film.about.model.name)}</b>` : base ? "<b>With your interventions</b>" : "";
+  $("right-title").innerHTML = twin ? caption(other ? title(film.about.model) : "With your interventions", answerAt(film, k, "")) : "";
   right.draw(film, { ...look(film, k, ""), agent: view.agent, missing: missing(k), drag: editor.drag, cell: view.tool === "digit" ? editor.cell : null, other: twin, otherPrefix: prefix });
   curves($("curves"), film, { k, marks: experiment.interventions.map((one) => one.k), distance: film.about.comparison?.distance });
   $("where").textContent = `k = ${k} / ${film.shapes.curves[0]}`;
@@ -214,10 +213,26 @@ function votes(film, k) {
   });
 }
 
+// The answer after iteration k: whether it is right (null if nobody knows), and what it is.
+function answerAt(film, k, prefix) {
+  const { votes: now, label } = frames(film, prefix, k), right = film[`${prefix}right`][k - 1] === 1;
+  if (now) {
+    const best = now.indexOf(Math.max(...now)), text = `a ${best}, with ${(100 * now[best]).toFixed(0)} % of the votes`;
+    return { right: label ? right : null, text: label && !right ? `${text}; it is a ${label[0]}` : text };
+  }
+  if (!prefix && k === film.shapes.curves[0]) return { right, text: film.about.answer };
+  return { right, text: `${right ? "solved" : "not solved"} at k = ${k}` };
+}
+
+function caption(name, { right, text }) {
+  const [style, mark] = right == null ? ["", ""] : right ? ["good", "✓ "] : ["bad", "○ "];
+  return `${name ? `<b>${escape(name)}</b> ` : ""}<span class="${style}">${mark}${escape(text)}</span>`;
+}
+
+const title = ({ name, coordination }) => (coordination === "message-passing" ? `${name} (message passing)` : name);
+
 function verdict(film, k) {
-  const { comparison, notes } = film.about, ok = film.right[k - 1], parts = [];
-  const at = k === film.shapes.curves[0] ? film.about.answer : ok ? "the answer is right here" : "no complete answer yet";
-  parts.push(`<span class="${ok ? "good" : "bad"}">${ok ? "✓" : "○"} ${escape(at)}</span>`);
+  const { comparison, notes } = film.about, parts = [caption("", answerAt(film, k, ""))];
   if (comparison?.first) {
     const { parted, agree_to_the_end: again, recovery, cells_changed: cells } = comparison;
     if (!parted) parts.push("the answer never changes");
@@ -277,7 +292,7 @@ $("export").onchange = (event) => {
   const what = event.target.value;
   event.target.value = "";
   if (!all.film) return;
-  if (what === "script") saveScript();
+  if (what === "script") saveScript(model().coordination);
   if (what === "picture") savePicture($("left").hidden ? [right.canvas] : [left.canvas, right.canvas], colours().paper);
   if (what === "data") saveData(all.film);
 };

@@ -36,11 +36,20 @@ export function undo() {
 }
 export const forget = () => { past.length = 0; };
 
-// The script that `sheaf intervene` takes.
-export function script(e = experiment) {
-  const { task, input, inputs, iterations, interventions } = e;
+// The script that `sheaf intervene` takes, for a model with this coordination. Message passing has one state and no penalties.
+export function script(coordination) {
+  const { task, input, inputs, iterations } = experiment, admm = coordination === "admm";
+  const interventions = experiment.interventions.map((one) => translated(one, admm)).filter((one) => one);
   const plain = { task, input, iterations, interventions };
   return inputs.length ? { ...plain, inputs } : plain;
+}
+
+const NUMBERS = ["rho", "gamma", "relaxation", "steps"];
+function translated(one, admm) {
+  const [name, value] = Object.entries(one.do)[0];
+  if (!admm && NUMBERS.includes(name)) return null;
+  if (!value.of || (value.of === "h") !== admm) return one;
+  return { ...one, do: { [name]: { ...value, of: admm ? "z" : "h" } } };
 }
 
 const bytes = (text) => new TextEncoder().encode(text);

@@ -2,15 +2,13 @@
 //
 // Rates are those of an open loop: a request is sent when it is due, whether or not earlier ones were answered.
 
-import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { createInterface } from "node:readline";
+import { start } from "./drive.mjs";
 
 const [program, seconds = "60", pages = "1000", solves = "200"] = process.argv.slice(2);
 if (!program) throw new Error("usage: node load.mjs SHEAF [SECONDS [PAGES [SOLVES]]]");
-const server = spawn(program, ["explore", "--no-open", "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-const url = new URL(await new Promise((resolve) => createInterface({ input: server.stdout }).once("line", resolve)));
+const server = await start(program), url = new URL(server.url);
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 const memory = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))[1]) / 1024;
 const cpu = () => { const f = readFileSync(`/proc/${server.pid}/stat`, "utf8").split(") ")[1].split(" "); return (Number(f[11]) + Number(f[12])) / 100; };
@@ -54,6 +52,6 @@ for (const [name, { sent, errors, times }] of Object.entries(kinds)) {
 }
 samples.push(memory());
 console.log(`memory of the server, MB: ${samples.map((mb) => mb.toFixed(0)).join(" ")}; CPU ${(cpu() - cpuBegan).toFixed(1)} s in ${took.toFixed(1)} s`);
-server.kill();
+server.stop();
 const failed = Object.values(kinds).some((kind) => kind.errors || kind.times.length < kind.sent);
 process.exit(failed ? 1 : 0);

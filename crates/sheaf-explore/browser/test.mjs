@@ -1,54 +1,39 @@
-// The page in a real browser. Usage: node test.mjs SHEAF [PICTURES]
+// The page in a real browser. Usage: node test.mjs SHEAF [PICTURES [TESTS]]
 //
-// SHEAF is the program; PICTURES a folder for screenshots. CHROMIUM names the browser if it is not /usr/bin/chromium.
+// SHEAF is the program; PICTURES a folder for screenshots; TESTS a part of the names of the tests to run. CHROMIUM names the browser if it is not /usr/bin/chromium.
 
-import { spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { strict as assert } from "node:assert";
-import { mkdirSync } from "node:fs";
-import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { agentAt, choose, launch, settled, start } from "./drive.mjs";
 
-const [program, pictures] = process.argv.slice(2);
-if (!program) throw new Error("usage: node test.mjs SHEAF [PICTURES]");
+const [program, pictures, only = ""] = process.argv.slice(2);
+if (!program) throw new Error("usage: node test.mjs SHEAF [PICTURES [TESTS]]");
 if (pictures) mkdirSync(pictures, { recursive: true });
 
-const server = spawn(program, ["explore", "--no-open", "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-const url = await new Promise((resolve, reject) => {
-  server.once("exit", (code) => reject(new Error(`the server ended with ${code}`)));
-  createInterface({ input: server.stdout }).once("line", resolve);
-});
+const server = await start(program), { url } = server;
 assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/$/);
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await launch();
 const problems = [];
 let failures = 0;
 
 // A page that records everything that must not happen: errors, and requests to elsewhere.
-async function open(hash = "", options = {}) {
+async function open(hash = "", options = {}, base = url) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 720 }, ...options });
   const page = await context.newPage();
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) problems.push(message.text()); });
   page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("request", (request) => { if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(url)) problems.push(`a request to ${request.url()}`); });
-  await page.goto(url + hash);
+  page.on("request", (request) => { if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(base)) problems.push(`a request to ${request.url()}`); });
+  await page.goto(base + hash);
   await settled(page);
   return page;
 }
 
-// Until the server has answered what the page last asked, and the answer is drawn.
-async function settled(page) {
-  await page.waitForFunction(() => window.sheaf?.all.film && !document.body.classList.contains("busy") && !window.sheaf.all.dirty);
-}
 const state = (page, what) => page.evaluate(what);
 const picture = async (page, name) => { if (pictures) await page.screenshot({ path: `${pictures}/${name}.png` }); };
-const choose = (page, box, value) => page.click(`#${box} button[value="${value}"]`);
-
-// Where an agent, or a cell, is on the screen.
-const agentAt = (page, agent) => page.evaluate((agent) => {
-  const { film } = window.sheaf.all, { canvas, scale, x, y } = window.sheaf.right, box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
-  const [row, column] = typeof agent === "number" ? [film.places[2 * agent], film.places[2 * agent + 1]] : agent;
-  return { x: box.left + (x + (column + 0.5) * scale) / ratio, y: box.top + (y + (row + 0.5) * scale) / ratio };
-}, agent);
 const pixel = (page, place) => page.evaluate(({ x, y }) => {
   const canvas = document.querySelector("#right canvas"), box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
   // A copy, so that reading does not change how the page's canvas is drawn.
@@ -60,6 +45,7 @@ const pixel = (page, place) => page.evaluate(({ x, y }) => {
 const near = (a, b, far = 12) => a.every((v, i) => Math.abs(v - b[i]) <= far);
 
 async function test(name, run) {
+  if (!name.includes(only)) return;
   const began = Date.now();
   problems.length = 0;
   try {
@@ -262,6 +248,44 @@ await test("a digit is recognised, and another one can be drawn", async () => {
   await page.context().close();
 });
 
+await test("two models are compared on the same sample, and interventions reach both", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sheaf-")), small = ["train.steps=2", "train.batch=8", "data.count=16", "data.test_count=4", "data.validation_count=4", "iterations.train=4"];
+  let second;
+  try {
+    const experiment = new URL("../../../experiments/maze-mpnn-cm-max.toml", import.meta.url).pathname;
+    execFileSync(program, ["train", experiment, "--out", join(folder, "messages"), ...small.flatMap((key) => ["--set", key])], { stdio: "pipe" });
+    second = await start(program, "--weights", "builtin:maze", "--weights", join(folder, "messages", "final.safetensors"));
+    const page = await open("", { colorScheme: "light" }, second.url);
+    await page.selectOption("#other", "messages/final.safetensors");
+    await page.waitForFunction(() => window.sheaf.all.other);
+    await page.fill("#scrub", "30");
+    await settled(page);
+    assert.match(await page.textContent("#left-title"), /messages\/final.safetensors \(message passing\) . not solved at k = 30/);
+    assert.match(await page.textContent("#right-title"), /builtin:maze . solved at k = 30/);
+    await choose(page, "tools", "pin");
+    const place = await agentAt(page, 40);
+    await page.mouse.click(place.x, place.y);
+    await page.waitForFunction(() => window.sheaf.all.film.base_classes);
+    await settled(page);
+    await picture(page, "compare");
+    // The other model alone: the same script, with the state that it has.
+    await page.selectOption("#models", "messages/final.safetensors");
+    await page.waitForFunction(() => window.sheaf.all.film.about.model.coordination === "message-passing");
+    await settled(page);
+    assert.ok(await state(page, () => window.sheaf.all.film.about.comparison.distance[40] > 0));
+    assert.equal(await state(page, () => window.sheaf.all.film.about.comparison.distance[28]), 0);
+    await choose(page, "tools", "inspect");
+    await page.mouse.click(place.x, place.y);
+    await page.waitForFunction(() => window.sheaf.all.film.about.agent === 40);
+    await settled(page);
+    await picture(page, "messages");
+    await page.context().close();
+  } finally {
+    second?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 // Times are printed, not judged: they depend on the profile of the build and on what else runs. A page that draws from
 // anything but typed arrays falls below five pictures a second anywhere.
 await test("a large maze is solved and scrubbed", async () => {
@@ -330,7 +354,6 @@ await test("a file without a kind, and a request from elsewhere, are refused", a
 });
 
 await browser.close();
-server.removeAllListeners("exit");
-server.kill();
+server.stop();
 console.log(failures ? `${failures} failed` : "all passed");
 process.exit(failures ? 1 : 0);

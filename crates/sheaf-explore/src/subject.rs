@@ -56,6 +56,26 @@ pub struct Outcome {
     pub iterations: usize,
 }
 
+impl Outcome {
+    /// All arrays: of the run, of the one without interventions (`base_…`), their distance, and the ends of the edges.
+    pub fn into_arrays(self) -> Result<Arrays> {
+        let Self { field, run, base, comparison, .. } = self;
+        let (sheaf, keep) = (field.sheaf(), Keep { states: true, ..Keep::default() });
+        let mut arrays = run.into_arrays(sheaf, keep)?;
+        if let Some(base) = base {
+            arrays.extend("base_", base.into_arrays(sheaf, keep)?);
+        }
+        if let Some(comparison) = comparison {
+            let k = comparison.distance.len();
+            arrays.floats("distance", &[k], comparison.distance)?;
+            arrays.floats("distances", &[k, sheaf.agents()], comparison.distances)?;
+        }
+        let ends = sheaf.edge_ends().flat_map(|((u, _), (v, _))| [u as i32, v as i32]).collect();
+        arrays.integers("ends", &[sheaf.edge_count(), 2], ends)?;
+        Ok(arrays)
+    }
+}
+
 /// Weights that can be run.
 pub trait Subject: Send + Sync {
     /// Where the weights are from.

@@ -39,6 +39,8 @@ mod _native {
         Objective, Quadratic, ball, huber, logistic, second_order_cone, simplex,
     };
     #[pymodule_export]
+    use crate::network::settings::Settings;
+    #[pymodule_export]
     use crate::network::solution::{Solution, backward_all};
     #[pymodule_export]
     use crate::network::solver::{Solver, State};
@@ -49,6 +51,12 @@ mod _native {
     #[pyfunction]
     fn set_threads(threads: usize) {
         crate::run::set_threads(threads);
+    }
+
+    /// Whether an array of float32 is read where it is, without a copy. For tests.
+    #[pyfunction]
+    fn _reads_in_place(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(matches!(crate::arrays::Held::<f32>::read("array", array)?, crate::arrays::Held::Borrowed(_)))
     }
 
     /// Panics inside a call, to test that a panic becomes an exception.

@@ -64,10 +64,14 @@ impl<T: Real> Balancing<T> {
         Ok(())
     }
 
-    /// The factor of the penalty after iteration `k`, given the one before; within the limits, and unchanged if the
-    /// residuals are not finite.
-    pub(super) fn decide(&self, k: usize, before: T, residuals: &Residuals<T>) -> T {
-        if k >= self.until || !(k + 1).is_multiple_of(self.every) || !residuals.is_finite() {
+    /// Whether the penalty may change after iteration `k`.
+    pub(super) fn is_due(&self, k: usize) -> bool {
+        k < self.until && (k + 1).is_multiple_of(self.every)
+    }
+
+    /// The next factor of the penalty, given the one before; within the limits, and unchanged if the residuals are not finite.
+    pub(super) fn decide(&self, before: T, residuals: &Residuals<T>) -> T {
+        if !residuals.is_finite() {
             return before;
         }
         let (primal, dual) = if self.relative {

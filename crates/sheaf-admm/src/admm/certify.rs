@@ -41,8 +41,10 @@ impl<T: Real> Problem<'_, T> {
     /// Length of the scratch that [`examine`](Self::examine) needs.
     pub(super) fn examine_scratch_len(&self) -> usize {
         let sheaf = self.op.sheaf();
+        let hard = self.z_update.agreement().0 == Agreement::Hard || self.op.has_hard_edges();
         let domain = Objective::<T>::lowest_scratch_len(sheaf.state_offsets());
-        sheaf.row_len() + 4 * sheaf.edge_len() + 4 * sheaf.state_len() + domain
+        let separate = if hard { 3 * sheaf.edge_len() + 3 * sheaf.state_len() + domain } else { 0 };
+        sheaf.row_len() + separate.max(sheaf.edge_len() + sheaf.state_len())
     }
 
     /// What the step of iteration `k` of a single sample proves or suggests.

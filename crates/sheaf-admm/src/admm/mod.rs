@@ -20,6 +20,7 @@
 
 mod act;
 mod adapt;
+mod anderson;
 mod certify;
 pub mod intervene;
 mod options;

@@ -2,7 +2,6 @@
 
 use super::{Problem, Workspace};
 use crate::error::check_len;
-use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 
 impl<T: Real> Problem<'_, T> {
@@ -24,7 +23,7 @@ impl<T: Real> Problem<'_, T> {
                 .hint("solve first, without Options::x_only"));
         }
         let (n, e, ran) = (sheaf.state_len(), sheaf.edge_len(), ws.tape.ran.unwrap_or(0));
-        ws.check.ensure(ZUpdate::<T>::residual_scratch_len(&self.op.sample(0)));
+        ws.check.ensure(self.z_update.residual_scratch_len(&self.op.sample(0)));
         let Workspace { tape, work, check, .. } = ws;
         let rho = self.penalty_of(&work.rho);
         let mut rest = T::ZERO;

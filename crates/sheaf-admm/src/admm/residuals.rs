@@ -10,13 +10,18 @@
 //! The goal of a residual with n numbers is √n·absolute + relative·size. The first two compare x, not the relaxed x̃,
 //! which is close to z_prev for a small α whatever x is. The last two cost a product and are measured once the first two
 //! have met their goals, and at the end.
+//!
+//! With `Units` the residuals are those of the problem before it was scaled, and the largest number counts instead of the
+//! norm: no agent may be far off because many others are not. A goal is then absolute + relative·size with the root mean
+//! square for the size. What meets it meets the goal of the norm, too.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::{Problem, Tape};
 use crate::Real;
-use crate::linalg::norms::norms_of_agents;
+use crate::linalg::norms::{extremes_of_agents, norms_of_agents};
+use crate::linalg::units::Units;
 use crate::x_update::Penalty;
 use crate::z_update::Measured;
 
@@ -168,6 +173,7 @@ impl<T: Real> Problem<'_, T> {
         tolerances: Option<Tolerances<T>>,
         inner_met: bool,
         tape: &'t Tape<T>,
+        units: Option<&Units<T>>,
     ) -> Residuals<T> {
         let n = self.op.sheaf().state_len();
         let own = |all: &'t [T]| &all[b * n..][..n];
@@ -184,8 +190,25 @@ impl<T: Real> Problem<'_, T> {
                 })
             })
         };
-        let [primal, dual, x_size, z_size, u_size] = norms_of_agents(offsets.len() - 1, values);
-        let goal = |size: T| tolerances.map_or(T::ZERO, |t| t.goal(n, size));
+        let agents = offsets.len() - 1;
+        let (count, [primal, dual, x_size, z_size, u_size]) = match units {
+            None => (n, norms_of_agents(agents, values)),
+            Some(units) => {
+                // Slopes are known up to the rounding of x times the penalty: a huge penalty hides them.
+                let noise = T::from_f64(4.0) * T::EPSILON * rho.of(0);
+                let in_units = |own: Range<usize>| {
+                    let first = offsets[own.start];
+                    values(own).enumerate().map(move |(at, [gap, moved, x, z, u])| {
+                        let (unit, slope) = (units.state[first + at], units.slope(first + at));
+                        let moved = moved.abs() + noise * x.abs();
+                        ([unit * gap, slope * moved], [unit * x, unit * z, slope * u])
+                    })
+                };
+                let ([primal, dual], [x, z, u]) = extremes_of_agents::<_, 2, 3, 5, _>(agents, n, in_units);
+                (1, [primal, dual, x, z, u])
+            }
+        };
+        let goal = |size: T| tolerances.map_or(T::ZERO, |t| t.goal(count, size));
         let primal_size = x_size.max(z_size);
         Residuals {
             primal,
@@ -209,6 +232,7 @@ impl<T: Real> Problem<'_, T> {
         tolerances: Tolerances<T>,
         tape: &Tape<T>,
         residuals: &mut Residuals<T>,
+        units: Option<&Units<T>>,
         scratch: &mut [T],
     ) {
         let n = self.op.sheaf().state_len();
@@ -217,7 +241,7 @@ impl<T: Real> Problem<'_, T> {
         let op = self.op.sample(b);
         let relative = |m: Measured<T>| (m.value, tolerances.goal(m.count, m.size));
         let goal = |size: T| tolerances.goal(n, size);
-        let measured = self.z_update.residual(&op, rho, z, u, goal, scratch);
+        let measured = self.z_update.residual(&op, rho, z, u, goal, units, scratch);
         residuals.edges = measured.edges.map(relative);
         residuals.stationarity = measured.stationarity.map(relative);
     }

@@ -275,11 +275,30 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
         let Workspace { tape, work, back, running, .. } = &mut *self.ws;
         back.d_rho.fill(T::ZERO);
         let d_x = seed.map(|slot| &self.seeds.d_x[slot * n..][..n]);
-        let stepped = self.problem.step_vjp(k, d_x, running, self.grads, tape, work, back);
+        let kept = tape.kept_len(self.problem);
+        let stepped = self.problem.step_vjp(k, kept, d_x, running, self.grads, tape, work, back);
         let len = self.grads.rho.len();
         let all = self.problem.rho.grad_len(self.problem.op.agents());
         back.d_rho[..all].chunks_exact(len.max(1)).for_each(|d_rho| axpy(self.grads.rho, factor, d_rho));
         stepped
+    }
+
+    /// One iteration back for the states alone: no gradient of a parameter.
+    fn one_of_states(&mut self, k: usize) -> Result<()> {
+        let Workspace { tape, work, back, running, .. } = &mut *self.ws;
+        back.d_rho.fill(T::ZERO);
+        let (mut gamma, mut eta) = (T::ZERO, T::ZERO);
+        let mut none = Gradients {
+            objective: &mut ObjectiveGrad::None,
+            maps: &mut MapsGrad::None,
+            rho: &mut [],
+            gamma: &mut gamma,
+            eta: &mut eta,
+            offsets: &mut [],
+            edge_weights: &mut [],
+            start: &mut [],
+        };
+        self.problem.step_vjp(k, 0, None, running, &mut none, tape, work, back)
     }
 
     /// The series at the fixed point of each sample. Samples that ended at different iterations run one by one.
@@ -321,9 +340,11 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
             self.one(ran - 1, factor, None)?;
             self.ws.back.d_x[..n].fill(T::ZERO);
         }
-        self.ws.back.first.clear();
+        let k = ran - 1 - usize::from(half);
+        self.ws.back.start_sums();
         for term in 0..max_terms {
-            self.one(ran - 1 - usize::from(half), factor, None)?;
+            self.ws.back.add_to_sums();
+            self.one_of_states(k)?;
             self.ws.back.d_x[..n].fill(T::ZERO);
             let (mut done, mut finite) = (true, true);
             for b in 0..samples {
@@ -335,7 +356,9 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
                 done &= size <= tolerance * self.ws.back.first[b];
             }
             if done {
-                return Ok(());
+                // Parameters see the sum of all terms: one step, whatever the number of terms.
+                self.ws.back.take_sums();
+                return self.one(k, factor, None);
             }
             if !finite {
                 break;

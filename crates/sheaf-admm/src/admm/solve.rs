@@ -5,10 +5,13 @@ use std::time::Instant;
 use super::act::Actor;
 use super::workspace::Work;
 use super::{
-    Iteration, Observer, Options, Problem, SampleReport, SolveReport, Start, Status, Tape, Workspace,
+    Iteration, Observer, Options, Problem, ResidualKind, Residuals, SampleReport, SolveReport, Start, Status,
+    Tape, Workspace,
 };
+use crate::clock;
+use crate::linalg::units::Units;
 use crate::x_update::Penalty;
-use crate::z_update::{InnerTotals, ZUpdate};
+use crate::z_update::InnerTotals;
 use crate::{Error, ErrorKind, Real, Result};
 
 impl<T: Real> Problem<'_, T> {
@@ -40,38 +43,76 @@ impl<T: Real> Problem<'_, T> {
             let (place, expected) = ("workspace of a solve that is acted upon", "one made for Mode::Solve");
             return Err(Error::new(ErrorKind::Unsupported, place, expected, "a tape for the reverse sweep"));
         }
-        let clock = options.time_limit.map(|limit| (Instant::now(), limit));
+        let deadline = options.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         self.check_options(start, options, ws)?;
         self.begin(start, options, ws)?;
+        clock::until(deadline, || self.iterations(deadline, options, ws, observer, actor))
+    }
+
+    fn iterations<A: Actor<T>>(
+        &self,
+        deadline: Option<Instant>,
+        options: &Options<T>,
+        ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
+        actor: &mut A,
+    ) -> Result<SolveReport<T>> {
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
         let mut late = false;
+        if let Some(anderson) = &mut ws.anderson {
+            anderson.begin(0, &ws.tape);
+        }
         while k < options.iterations && !late && ws.running.contains(&true) {
-            let Workspace { tape, work, samples, running, .. } = &mut *ws;
+            let Workspace { tape, work, samples, running, units, .. } = &mut *ws;
             let last = k + 1 == options.iterations;
             tape.record_factor(k, factor);
             tape.x_only = last && options.x_only;
             inner.add(self.step(k, running, tape, work, actor)?);
             if !tape.x_only && (options.tolerances.is_some() || options.balancing.is_some() || last) {
-                self.measure(k, options, running, tape, work, samples);
+                self.measure(k, options, running, tape, work, samples, units.as_ref());
             }
-            let go_on = self.show(k, running, tape, work, observer);
+            let go_on = observer.iteration(&self.view(k, running, tape, work, samples));
             k += 1;
             self.end_samples(k, go_on, options, ws, observer)?;
-            late = clock.is_some_and(|(began, limit)| began.elapsed() >= limit);
-            let Workspace { tape, work, samples, running, .. } = &mut *ws;
-            if let (Some(balancing), true, false) = (options.balancing, running[0], last || late) {
-                let wanted = samples[0].residuals.map_or(factor, |r| balancing.decide(k - 1, factor, &r));
+            late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
+            let mut changed = false;
+            let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late);
+            if let Some(balancing) = due {
+                // The penalty is that of the scaled problem, and so are the residuals that it balances.
+                let (rho, met) = (self.penalty_of(&work.rho), !work.missed[0]);
+                let residuals = match units {
+                    Some(_) => Some(self.residuals(0, k - 1, &rho, options.tolerances, met, tape, None)),
+                    None => samples[0].residuals,
+                };
+                // Edges that miss their goal ask for what proposals that miss theirs ask for.
+                let edges = samples[0].residuals.and_then(|r| r.ratio(ResidualKind::Edges));
+                let residuals = residuals.map(|r| match edges {
+                    Some(ratio) if ratio > T::ONE => {
+                        Residuals { primal: r.primal.max(ratio * r.primal_goal), ..r }
+                    }
+                    _ => r,
+                });
+                let wanted = residuals.map_or(factor, |r| balancing.decide(factor, &r));
                 if wanted != factor {
                     let change = wanted / factor;
                     factor = wanted;
                     self.set_factor(factor, work)?;
                     let row = tape.row(k) * tape.states;
                     tape.u[row..row + tape.states].iter_mut().for_each(|u| *u /= change);
+                    changed = true;
+                }
+            }
+            if let (Some(anderson), true) = (anderson, running[0] && !last && !late) {
+                if changed {
+                    anderson.begin(k, tape);
+                } else {
+                    anderson.step(k - 1, tape);
                 }
             }
         }
         ws.tape.record_factor(k, factor);
-        self.end_at_limit(k, late, options, ws)?;
+        self.end_at_limit(k, late, options, ws, observer)?;
         if options.goals().is_none() {
             self.check_finite(k, &ws.tape, &ws.samples)?;
         }
@@ -110,8 +151,8 @@ impl<T: Real> Problem<'_, T> {
             // Only solves that check the problem need these; the first one allocates them.
             ws.watch.clear();
             ws.watch.resize(count, Default::default());
-            ws.check
-                .ensure(ZUpdate::residual_scratch_len(&self.op.sample(0)).max(self.examine_scratch_len()));
+            let residual = self.z_update.residual_scratch_len(&self.op.sample(0));
+            ws.check.ensure(residual.max(self.examine_scratch_len()));
         }
         self.fill_offsets(&mut ws.work.offsets);
         // Maps and penalties may be new.
@@ -130,11 +171,12 @@ impl<T: Real> Problem<'_, T> {
         tape: &Tape<T>,
         work: &Work<T>,
         samples: &mut [SampleReport<T>],
+        units: Option<&Units<T>>,
     ) {
         let rho = self.penalty_of(&work.rho);
         for (b, sample) in samples.iter_mut().enumerate().filter(|&(b, _)| running[b]) {
             let met = !work.missed[b];
-            sample.residuals = Some(self.residuals(b, k, &rho, options.tolerances, met, tape));
+            sample.residuals = Some(self.residuals(b, k, &rho, options.tolerances, met, tape, units));
         }
     }
 
@@ -186,6 +228,9 @@ impl<T: Real> Problem<'_, T> {
         self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
         if again {
             self.z_update.prepare_again(&self.op, &rho, &mut work.z_scratch)?;
+            if std::mem::take(&mut work.moved) {
+                self.z_update.move_offsets(&self.op, &rho, &mut work.z_scratch)?;
+            }
         } else {
             self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
         }
@@ -193,16 +238,17 @@ impl<T: Real> Problem<'_, T> {
         Ok(())
     }
 
-    fn show(
-        &self,
+    /// Iteration `k` as an observer sees it.
+    pub(super) fn view<'v>(
+        &'v self,
         k: usize,
-        running: &[bool],
-        tape: &Tape<T>,
-        work: &Work<T>,
-        observer: &mut impl Observer<T>,
-    ) -> bool {
+        running: &'v [bool],
+        tape: &'v Tape<T>,
+        work: &'v Work<T>,
+        samples: &[SampleReport<T>],
+    ) -> Iteration<'v, 'v, T> {
         let after = k + usize::from(!tape.x_only);
-        observer.iteration(&Iteration {
+        Iteration {
             k,
             x: tape.x(k),
             z: tape.z(after),
@@ -212,6 +258,7 @@ impl<T: Real> Problem<'_, T> {
             relax: self.relax,
             op: self.op,
             running,
-        })
+            residuals: if let [only] = samples { only.residuals } else { None },
+        }
     }
 }

@@ -73,10 +73,12 @@ impl<T: Real> Problem<'_, T> {
 
     /// The reverse of [`step`](Self::step) `k`. On entry `back.d_z`, `back.d_u`, `back.d_carry` hold the gradients of
     /// the outputs of the step, and `d_x` any further gradient of x (`back.d_x` if `None`); on return those of its
-    /// inputs. Only samples that are running take part; the gradients of the others are 0.
+    /// inputs. Only samples that are running take part; the gradients of the others are 0. `kept` is the length of what the
+    /// consensus step kept of an iteration, or 0 to replay it.
     pub(super) fn step_vjp(
         &self,
         k: usize,
+        kept: usize,
         d_x: Option<&[T]>,
         running: &[bool],
         grads: &mut Gradients<'_, '_, T>,
@@ -84,7 +86,7 @@ impl<T: Real> Problem<'_, T> {
         work: &mut Work<T>,
         back: &mut Back<T>,
     ) -> Result<()> {
-        let (n, kept, agents) = (self.op.state_len(), tape.kept_len(self), self.op.sheaf().agents());
+        let (n, agents) = (self.op.state_len(), self.op.sheaf().agents());
         let carry = tape.carries;
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         let (d_z, d_z_in) = (&mut back.d_z[..n], &mut back.d_z_in[..n]);

@@ -1,6 +1,6 @@
 //! Observers receive every iteration as a borrowed view.
 
-use super::residuals::agent_distances;
+use super::residuals::{Residuals, agent_distances};
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 use crate::{Real, Result};
@@ -27,6 +27,8 @@ pub struct Iteration<'v, 'a, T> {
     pub op: SheafOp<'a, T>,
     /// Which samples ran this iteration; the others keep their values.
     pub running: &'v [bool], // [samples]
+    /// The residuals of a single sample, if they were measured.
+    pub residuals: Option<Residuals<T>>,
 }
 
 impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
@@ -38,8 +40,8 @@ impl<'v, 'a, T: Real> Iteration<'v, 'a, T> {
         let n = self.op.sheaf().state_len();
         let own = |all: &'v [T]| &all[b * n..][..n];
         let (x, z, u, z_prev) = (own(self.x), own(self.z), own(self.u), own(self.z_prev));
-        let running = &self.running[b..=b];
-        Self { x, z, u, z_prev, op: self.op.sample(b), running, ..*self }
+        let (running, residuals) = (&self.running[b..=b], self.residuals.filter(|_| self.op.samples() == 1));
+        Self { x, z, u, z_prev, op: self.op.sample(b), running, residuals, ..*self }
     }
 
     /// Per-agent ‖x̃ − z‖, the step of the duals, `[samples, agents]`. Reports compare x instead of x̃; both are equal for
@@ -94,6 +96,13 @@ pub trait Observer<T> {
     fn goes_on(&mut self, b: usize) -> bool {
         let _ = b;
         true
+    }
+
+    /// The residual of hard edges with its goal, where the observer measures it in its own way. Asked for a single sample when
+    /// its iterates have settled, and at the end.
+    fn edges(&mut self, view: &Iteration<'_, '_, T>) -> Option<(T, T)> {
+        let _ = view;
+        None
     }
 }
 

@@ -59,9 +59,10 @@ impl<T: Real> Problem<'_, T> {
             ws.samples[b].iterations = k;
             let stopped = !go_on || !observer.goes_on(b);
             if stopped {
-                self.stop(b, k, options, ws);
+                self.stop(b, k, options, ws, observer);
             }
-            let ended = if stopped { Some(Status::Stopped) } else { self.verdict(b, k, options, ws)? };
+            let ended =
+                if stopped { Some(Status::Stopped) } else { self.verdict(b, k, options, ws, observer)? };
             if let Some(status) = ended {
                 ws.samples[b].status = status;
                 ws.running[b] = false;
@@ -71,25 +72,45 @@ impl<T: Real> Problem<'_, T> {
     }
 
     /// The residuals of a sample that the observer stops.
-    fn stop(&self, b: usize, k: usize, options: &Options<T>, ws: &mut Workspace<T>) {
-        let rho = self.penalty_of(&ws.work.rho);
-        let met = !ws.work.missed[b];
-        let residuals =
-            (!ws.tape.x_only).then(|| self.residuals(b, k - 1, &rho, options.tolerances, met, &ws.tape));
+    fn stop(
+        &self,
+        b: usize,
+        k: usize,
+        options: &Options<T>,
+        ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
+    ) {
+        let Workspace { tape, work, units, .. } = &*ws;
+        let (rho, met) = (self.penalty_of(&work.rho), !work.missed[b]);
+        let residuals = (!tape.x_only)
+            .then(|| self.residuals(b, k - 1, &rho, options.tolerances, met, tape, units.as_ref()));
         ws.samples[b].residuals = residuals;
-        self.check_consensus(b, k, options, ws);
+        self.check_consensus(b, k, options, ws, observer);
     }
 
     /// Adds the residuals of the consensus step to the report of a sample, if the problem is to be checked.
-    fn check_consensus(&self, b: usize, k: usize, options: &Options<T>, ws: &mut Workspace<T>) {
-        let Workspace { tape, work, samples, check, .. } = ws;
-        let (Some(tolerances), Some(residuals)) = (options.goals(), &mut samples[b].residuals) else {
+    fn check_consensus(
+        &self,
+        b: usize,
+        k: usize,
+        options: &Options<T>,
+        ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
+    ) {
+        let Workspace { tape, work, samples, running, check, units, .. } = ws;
+        let (Some(tolerances), Some(mut residuals)) = (options.goals(), samples[b].residuals) else {
             return;
         };
         let rho = self.penalty_of(&work.rho);
         if residuals.is_finite() {
-            self.measure_consensus(b, k - 1, &rho, tolerances, tape, residuals, check);
+            let units = units.as_ref();
+            self.measure_consensus(b, k - 1, &rho, tolerances, tape, &mut residuals, units, check);
+            if samples.len() == 1 {
+                let own = observer.edges(&self.view(k - 1, running, tape, work, samples));
+                residuals.edges = own.or(residuals.edges);
+            }
         }
+        samples[b].residuals = Some(residuals);
     }
 
     /// How sample `b` ends after `k` iterations; `None` if it goes on.
@@ -99,6 +120,7 @@ impl<T: Real> Problem<'_, T> {
         k: usize,
         options: &Options<T>,
         ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
     ) -> Result<Option<Status>> {
         let (Some(_), Some(residuals)) = (options.tolerances, ws.samples[b].residuals) else {
             return Ok(None);
@@ -118,7 +140,7 @@ impl<T: Real> Problem<'_, T> {
             }
             ws.watch[b].check = k + (k / 8).max(1);
         }
-        self.check_consensus(b, k, options, ws);
+        self.check_consensus(b, k, options, ws, observer);
         let Some(residuals) = ws.samples[b].residuals else { return Ok(None) };
         if residuals.met() {
             return Ok(Some(Status::Solved));
@@ -144,6 +166,7 @@ impl<T: Real> Problem<'_, T> {
         late: bool,
         options: &Options<T>,
         ws: &mut Workspace<T>,
+        observer: &mut impl Observer<T>,
     ) -> Result<()> {
         for b in 0..ws.samples.len() {
             if !ws.running[b] {
@@ -155,7 +178,7 @@ impl<T: Real> Problem<'_, T> {
             if options.goals().is_none() || k == 0 {
                 continue;
             }
-            self.check_consensus(b, k, options, ws);
+            self.check_consensus(b, k, options, ws, observer);
             let SampleReport { residuals: Some(residuals), .. } = ws.samples[b] else { continue };
             if !late && residuals.settled() {
                 ws.samples[b].status = residuals.worst().map_or(Status::Solved, Status::Inexact);

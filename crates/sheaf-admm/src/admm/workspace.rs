@@ -1,9 +1,12 @@
 //! All memory of a solve, allocated once.
 
+use super::anderson::Anderson;
 use super::verdict::Watch;
 use super::{Problem, SampleReport, Tape};
+use crate::linalg::units::Units;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
+use sheaf_kernels::vector::axpy;
 
 /// The purpose of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,10 @@ pub struct Workspace<T: Copy + Default> {
     pub(super) running: Vec<bool>,            // [samples]
     pub(super) watch: Vec<Watch<T>>,          // [samples] of a solve that checks the problem
     pub(super) check: AlignedVec<T>,          // scratch of its checks
+    /// The units of residuals, if they are not those of the problem.
+    pub(super) units: Option<Units<T>>,
+    /// Steps that are combined, if the solve is accelerated.
+    pub(super) anderson: Option<Anderson<T>>,
 }
 
 /// What a step needs besides the iterates.
@@ -47,6 +54,8 @@ pub(super) struct Work<T: Copy + Default> {
     pub factor: Option<T>,
     /// Whether the next solve finds the consensus step prepared.
     pub keep: bool,
+    /// Whether its offsets are others.
+    pub moved: bool,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
     pub missed: Vec<bool>,   // [samples], whether the last inner solve missed its tolerance
 }
@@ -54,15 +63,45 @@ pub(super) struct Work<T: Copy + Default> {
 /// What the reverse sweep needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Back<T: Copy + Default> {
-    pub d_z: AlignedVec<T>,     // [samples, states]
-    pub d_z_in: AlignedVec<T>,  // [samples, states]
-    pub d_u: AlignedVec<T>,     // [samples, states]
-    pub d_u_in: AlignedVec<T>,  // [samples, states]
-    pub d_w: AlignedVec<T>,     // [samples, states]
-    pub d_x: AlignedVec<T>,     // [samples, states]
-    pub d_carry: AlignedVec<T>, // [samples, carry]
-    pub d_rho: AlignedVec<T>,   // [1] or [samples, agents]
-    pub first: Vec<T>,          // [samples], sizes of a series
+    pub d_z: AlignedVec<T>,       // [samples, states]
+    pub d_z_in: AlignedVec<T>,    // [samples, states]
+    pub d_u: AlignedVec<T>,       // [samples, states]
+    pub d_u_in: AlignedVec<T>,    // [samples, states]
+    pub d_w: AlignedVec<T>,       // [samples, states]
+    pub d_x: AlignedVec<T>,       // [samples, states]
+    pub d_carry: AlignedVec<T>,   // [samples, carry]
+    pub d_rho: AlignedVec<T>,     // [1] or [samples, agents]
+    pub first: Vec<T>,            // [samples], sizes of a series
+    pub sums: [AlignedVec<T>; 4], // d_x, d_z, d_u and d_carry, summed over a series
+}
+
+impl<T: Real> Back<T> {
+    /// Before the first term of a series.
+    pub fn start_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, first, sums, .. } = self;
+        first.clear();
+        for (sum, of) in sums.iter_mut().zip([&*d_x, d_z, d_u, d_carry]) {
+            sum.ensure(of.len());
+            sum.fill(T::ZERO);
+        }
+    }
+
+    /// Adds the gradients that a term starts from.
+    pub fn add_to_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, sums, .. } = self;
+        for (sum, of) in sums.iter_mut().zip([&*d_x, d_z, d_u, d_carry]) {
+            axpy(&mut sum[..of.len()], T::ONE, of);
+        }
+    }
+
+    /// Puts the sums in the place of the gradients.
+    pub fn take_sums(&mut self) {
+        let Self { d_x, d_z, d_u, d_carry, sums, .. } = self;
+        for (sum, of) in sums.iter().zip([d_x, d_z, d_u, d_carry]) {
+            let len = of.len();
+            of.copy_from_slice(&sum[..len]);
+        }
+    }
 }
 
 impl<T: Real> Workspace<T> {
@@ -107,10 +146,20 @@ impl<T: Real> Workspace<T> {
         back.first.reserve(op.samples().saturating_sub(back.first.len()));
     }
 
-    /// The next solve has the maps, offsets, weights and ratios of penalties of the last one: what the consensus step has
-    /// prepared for them is kept.
-    pub(crate) fn keep_consensus(&mut self) {
-        self.work.keep = true;
+    /// Residuals of single samples are measured in these units from now on, by the largest number.
+    pub(crate) fn measure_in(&mut self, units: Units<T>) {
+        self.units = Some(units);
+    }
+
+    /// Solves of single samples combine their last iterations from now on. For consensus steps that are affine in their target.
+    pub(crate) fn accelerate(&mut self) {
+        self.anderson = Some(Anderson::default());
+    }
+
+    /// The next solve has the maps, weights and ratios of penalties of the last one: what the consensus step has prepared for
+    /// them is kept. Other offsets are taken over if they have `moved`.
+    pub(crate) fn keep_consensus(&mut self, moved: bool) {
+        (self.work.keep, self.work.moved) = (true, moved);
     }
 
     /// Checks that a solve that records this many iterations fits.

@@ -3,3 +3,4 @@
 pub(crate) mod cholesky;
 pub(crate) mod norms;
 pub(crate) mod scratch;
+pub(crate) mod units;

@@ -17,8 +17,7 @@ pub(crate) fn norms<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]
     let mut largest = [T::ZERO; N];
     values.clone().for_each(|each| {
         for (most, v) in largest.iter_mut().zip(each) {
-            // NaN propagates.
-            *most = if v.abs() <= *most { *most } else { v.abs() };
+            *most = larger(*most, v.abs());
         }
     });
     let mut scaled = [T::ZERO; N];
@@ -65,6 +64,58 @@ pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]
     }
 }
 
+/// The largest numbers of M vectors and the root mean squares of N others, given by their numbers side by side: `values` gives
+/// them for a range of agents, `count` is the length of each vector. Chunk by chunk, on all threads.
+pub(crate) fn extremes_of_agents<T, const M: usize, const N: usize, const K: usize, I>(
+    agents: usize,
+    count: usize,
+    values: impl Fn(Range<usize>) -> I + Sync,
+) -> ([T; M], [T; N])
+where
+    T: Real,
+    I: Iterator<Item = ([T; M], [T; N])> + Clone,
+{
+    const { assert!(M + N == K) };
+    let one = |chunk, ()| {
+        let mut found = [T::ZERO; K];
+        values(chunks::agents(chunk, agents)).for_each(|(largest, squared)| {
+            (0..M).for_each(|k| found[k] = larger(found[k], largest[k].abs()));
+            (0..N).for_each(|k| found[M + k] += squared[k] * squared[k]);
+        });
+        Ok(found)
+    };
+    let join = |total: &mut [T; K], own: [T; K]| {
+        (0..M).for_each(|k| total[k] = larger(total[k], own[k]));
+        (M..K).for_each(|k| total[k] += own[k]);
+    };
+    let found = chunks::fold(chunks::count(agents), (), one, join).unwrap_or([T::ZERO; K]);
+    let root = T::from_f64(count.max(1) as f64).sqrt();
+    let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
+    let plain = found[M..].iter().all(|&sum| sum >= small && sum.is_finite());
+    let sizes: [T; N] = if plain {
+        std::array::from_fn(|k| found[M + k].sqrt())
+    } else {
+        norms(values(0..agents).map(|(_, squared)| squared))
+    };
+    (std::array::from_fn(|k| found[k]), sizes.map(|size| size / root))
+}
+
+/// The larger of two numbers; NaN if one is.
+pub(crate) fn larger<T: Real>(a: T, b: T) -> T {
+    if b <= a {
+        a
+    } else if b > a {
+        b
+    } else {
+        a + b
+    }
+}
+
+/// The largest number of a vector by its size; NaN if there is one.
+pub(crate) fn largest<T: Real>(values: &[T]) -> T {
+    values.iter().fold(T::ZERO, |most, v| larger(most, v.abs()))
+}
+
 /// The norm of one vector.
 pub(crate) fn norm<T: Real>(values: impl Iterator<Item = T> + Clone) -> T {
     norms(values.map(|v| [v]))[0]
@@ -72,7 +123,7 @@ pub(crate) fn norm<T: Real>(values: impl Iterator<Item = T> + Clone) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::norm;
+    use super::{extremes_of_agents, largest, norm};
 
     #[test]
     fn norms_stay_exact_at_the_ends_of_the_range() {
@@ -83,5 +134,19 @@ mod tests {
         assert_eq!(norm([0.0, 0.0].into_iter()), 0.0);
         assert!(norm([1.0, f64::NAN].into_iter()).is_nan());
         assert_eq!(norm([1.0, f64::INFINITY].into_iter()), f64::INFINITY);
+        assert!(largest(&[1.0, f64::NAN, 2.0]).is_nan() && largest(&[1.0, -3.0, 2.0]) == 3.0);
+    }
+
+    #[test]
+    fn extremes_are_largest_numbers_and_root_mean_squares_over_all_chunks() {
+        let agents = 3 * crate::chunks::AGENTS + 5;
+        let value = |k: usize| if k == 7000 { -9.0 } else { 0.5 * ((k % 3) as f64 - 1.0) };
+        let values = |own: std::ops::Range<usize>| own.map(move |k| ([value(k)], [value(k)]));
+        let ([most], [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(agents, agents, values);
+        let squares: f64 = (0..agents).map(|k| value(k).powi(2)).sum();
+        assert!(most == 9.0 && (mean - (squares / agents as f64).sqrt()).abs() < 1e-14);
+        let huge = |own: std::ops::Range<usize>| own.map(|_| ([1.0], [1e300]));
+        let (_, [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(agents, agents, huge);
+        assert!((mean / 1e300 - 1.0).abs() < 1e-12);
     }
 }

@@ -1,5 +1,6 @@
 //! From a [`Network`] to the sheaf, stacks and maps of a scaled problem.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edge_term::EdgeTerm;
@@ -78,10 +79,12 @@ impl Compiled {
                 }),
             });
         }
-        let halves: Vec<[Matrix; 2]> = net.edges.iter().map(|e| halves(e.rows())).collect();
+        // Terms with as many rows share their maps.
+        let terms = net.edges.iter().filter(|e| e.coupling != Coupling::Hard);
+        let halves: BTreeMap<usize, [Matrix; 2]> = terms.map(|e| (e.rows(), halves(e.rows()))).collect();
         let (mut wires, mut places, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
         let weights = soft_weights(net, &scaling);
-        for ((edge, &e), halves) in net.edges.iter().zip(&scaling.edges).zip(&halves) {
+        for (edge, &e) in net.edges.iter().zip(&scaling.edges) {
             let [a, b] = [0, 1].map(|k| (edge.ends[k].0.0, &edge.ends[k].1));
             let offset: Vec<f64> = edge.offset.iter().map(|b| e * b).collect();
             if edge.coupling == Coupling::Hard || weights.is_some() {
@@ -95,8 +98,9 @@ impl Compiled {
             offsets.resize(offsets.len() + 2 * offset.len(), 0.0);
             maps.push(Arc::new(EdgeTerm { coupling: edge.coupling.scaled(e, scaling.cost), offset }));
             // The term's own map is the identity of its half, whatever e is.
-            wires.push(Wire { ends: [a, (agent, &halves[0])], scale: e });
-            wires.push(Wire { ends: [b, (agent, &halves[1])], scale: e });
+            let [first, second] = &halves[&edge.rows()];
+            wires.push(Wire { ends: [a, (agent, first)], scale: e });
+            wires.push(Wire { ends: [b, (agent, second)], scale: e });
         }
         let (sheaf, stacks, graph) = assemble(net, &maps, &wires, &scaling)?;
         let slots = places.iter().map(|place| match *place {

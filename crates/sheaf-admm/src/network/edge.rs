@@ -5,6 +5,27 @@ use crate::error::{check_finite, check_len, check_positive};
 use crate::{Matrix, Result};
 
 /// What it costs if r = F_a x_a − F_b x_b − offset is not 0.
+///
+/// ```
+/// use sheaf_admm::network::{Coupling, Edge, Network};
+/// use sheaf_admm::x_update::Quadratic;
+///
+/// // One agent wants 0 and the other 1, both with weight 1.
+/// for (coupling, gap) in [
+///     (Coupling::Hard, 0.0),
+///     (Coupling::Soft { weight: 1.0 }, 1.0 / 3.0),
+///     (Coupling::L1 { weight: 0.2 }, 0.6),
+///     (Coupling::L1 { weight: 0.6 }, 0.0),
+/// ] {
+///     let mut net = Network::new();
+///     let a = net.agent(Quadratic::new([[1.0]], [0.0]))?;
+///     let b = net.agent(Quadratic::new([[1.0]], [-1.0]))?;
+///     net.edge(Edge::new(a, [[1.0]], b, [[1.0]]).coupling(coupling))?;
+///     let solution = net.solve(1e-9)?;
+///     assert!((solution.x(b)[0] - solution.x(a)[0] - gap).abs() < 1e-6);
+/// }
+/// # Ok::<(), sheaf_admm::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Coupling {

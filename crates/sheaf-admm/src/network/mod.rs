@@ -23,6 +23,7 @@ mod edge_term;
 #[cfg(feature = "serde")]
 pub mod file;
 mod gradient;
+mod intervene;
 mod placed;
 mod progress;
 mod report;
@@ -34,6 +35,7 @@ mod update;
 
 pub use edge::{Coupling, Edge};
 pub use gradient::{AgentGrad, EdgeGrad, Gradient};
+pub use intervene::{Moment, Played};
 pub use progress::{Progress, Record};
 pub use settings::Settings;
 pub use solution::{Misses, Solution};
@@ -199,6 +201,11 @@ impl Network {
 
     /// A solver for this network.
     pub fn solver(&self, settings: Settings) -> Result<Solver> {
+        Solver::new(self.clone(), settings)
+    }
+
+    /// As [`solver`](Self::solver) for a network that is not needed any more: its edges and objectives are not copied.
+    pub fn into_solver(self, settings: Settings) -> Result<Solver> {
         Solver::new(self, settings)
     }
 
@@ -212,15 +219,14 @@ impl Network {
 }
 
 impl Network {
-    /// The same network with quadratics of its own, which can be updated.
-    pub(crate) fn detached(&self) -> Self {
-        let mut own = self.clone();
-        for agent in &mut own.agents {
-            if let Some(own) = agent.map.detached() {
+    /// Gives the network quadratics of its own, which can be updated.
+    pub(crate) fn detach(&mut self) {
+        for agent in &mut self.agents {
+            let shared = Arc::get_mut(&mut agent.map).is_none();
+            if let Some(own) = shared.then(|| agent.map.detached()).flatten() {
                 agent.map = own;
             }
         }
-        own
     }
 }
 

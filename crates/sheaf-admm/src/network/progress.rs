@@ -1,17 +1,17 @@
 //! What a solve shows while it runs, in the units of the problem as it was given.
 
-use std::ops::Range;
-
+use super::Network;
+use super::contradiction::contradict;
+use super::report::{Edges, Hard};
 use crate::admm::{Iteration, Observer};
-use crate::linalg::norms::norms_of_agents;
 use crate::x_update::Penalty;
 
 /// Residuals of one iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Record {
-    /// ‖x − z‖, the distance between proposals and agreement.
+    /// The largest number of x − z, the distance between proposals and agreement.
     pub primal: f64,
-    /// The distance of the multipliers from the slopes of the objectives.
+    /// The largest difference between a multiplier and the slope of the objective.
     pub dual: f64,
     /// The penalty, in scaled units.
     pub rho: f64,
@@ -28,42 +28,48 @@ pub struct Progress<'s> {
     pub scaled_x: &'s [f64],
 }
 
-/// Measures every iteration and passes it on.
+/// Records every iteration, passes it on, and measures the edges of the network.
 pub(super) struct Watch<'s, F> {
+    pub net: &'s Network,
     pub unit: &'s [f64], // [states], x = unit·x̂
-    pub cost: f64,
-    pub first: usize,
+    pub tol: f64,
+    pub starts: &'s [usize],      // [agents + 1]
+    pub edge_starts: &'s [usize], // [edges + 1]
+    pub edges: &'s mut Edges,
     pub history: &'s mut Vec<Record>,
-    pub last: Measure,
+    /// Whether hard edges may contradict each other; none if that has been looked at.
+    pub contradiction: &'s mut Option<bool>,
+    pub offsets: &'s [f64], // [edge_len], scaled
     pub callback: F,
 }
 
-/// The residuals of an iteration with their sizes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measure {
-    pub record: Record,
-    pub primal_size: f64,
-    pub dual_size: f64,
-}
+/// A solve that is still running after so many iterations looks whether its hard edges contradict each other.
+const LONG: usize = 500;
 
 impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
     fn iteration(&mut self, view: &Iteration<'_, '_, f64>) -> bool {
-        let Penalty::Scalar(rho) = view.rho else { return true };
-        let (unit, cost, offsets) = (self.unit, self.cost, view.op.sheaf().state_offsets());
-        let terms = |agents: Range<usize>| {
-            (offsets[agents.start]..offsets[agents.end]).map(move |k| {
-                let (unit, x, z, before) = (unit[k], view.x[k], view.z[k], view.z_prev[k]);
-                let slope = rho / (unit * cost);
-                let moved = z - before - (view.relax - 1.0) * (x - before);
-                [unit * (x - z), slope * moved, unit * x, unit * z, slope * view.u[k]]
-            })
-        };
-        let [primal, dual, x, z, multipliers] = norms_of_agents(offsets.len() - 1, terms);
-        let record = Record { primal, dual, rho };
-        self.last = Measure { record, primal_size: x.max(z), dual_size: multipliers };
+        let (Penalty::Scalar(rho), Some(residuals)) = (view.rho, view.residuals) else { return true };
+        let record = Record { primal: residuals.primal, dual: residuals.dual, rho };
         if self.history.len() < self.history.capacity() {
             self.history.push(record);
         }
-        (self.callback)(&Progress { iteration: self.first + view.k, record, scaled_x: view.x })
+        let goes_on = (self.callback)(&Progress { iteration: view.k, record, scaled_x: view.x });
+        if view.k == LONG && self.contradiction.is_none() {
+            // An error of sizes cannot be: they are those of the problem itself.
+            *self.contradiction = Some(contradict(&view.op, self.offsets).unwrap_or(false));
+        }
+        goes_on && *self.contradiction != Some(true)
+    }
+
+    /// F x − b of hard edges in the units of the network: proposals are what the solution returns.
+    fn edges(&mut self, view: &Iteration<'_, '_, f64>) -> Option<(f64, f64)> {
+        let (unit, starts) = (self.unit, self.starts);
+        let hard = |edge: &super::Edge| edge.coupling == super::Coupling::Hard;
+        let found = self.edges.residuals(self.net, self.edge_starts, hard, |agent, j| {
+            let k = starts[agent] + j;
+            unit[k] * view.x[k]
+        });
+        let Hard { rows, .. } = found.hard;
+        (rows > 0).then(|| found.hard.miss(self.tol))
     }
 }

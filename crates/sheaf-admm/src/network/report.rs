@@ -3,29 +3,83 @@
 use std::time::Duration;
 
 use super::compile::{Compiled, Place};
-use super::progress::Measure;
 use super::solver::Solver;
-use super::{Coupling, Misses, Network, Solution};
-use crate::Result;
-use crate::admm::Status;
+use super::{Coupling, Edge, Misses, Network, Solution};
+use crate::admm::{Residuals, Status};
+use crate::linalg::norms::larger;
 
 /// Buffers for residuals and prices of edges.
 #[derive(Clone, Debug)]
 pub(super) struct Edges {
-    left: Vec<f64>,              // [rows], F_a x_a of the network's edges
-    right: Vec<f64>,             // [rows], F_b x_b
+    left: Vec<f64>,              // [most rows of an edge], F_a x_a
+    right: Vec<f64>,             // [most rows of an edge], F_b x_b
     pub(super) lambda: Vec<f64>, // [edge_len], prices in scaled units
-    slopes: Vec<f64>,            // [states], Fᵀλ, if consensus is not exact
-    rows: Vec<f64>,              // [rows of the sheaf], if consensus is not exact
+}
+
+/// F x − b over all hard edges.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hard {
+    pub rows: usize,
+    largest: f64,
+    squares: [f64; 3], // of F_a x_a, F_b x_b and b
+}
+
+/// What the edges cost and miss.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EdgeResiduals {
+    pub hard: Hard,
+    /// The cost of all other edges.
+    pub cost: f64,
+}
+
+impl Hard {
+    /// The largest number of F x − b and its goal.
+    pub(super) fn miss(&self, tol: f64) -> (f64, f64) {
+        let mean = |square: f64| (square / self.rows.max(1) as f64).sqrt();
+        let size = self.squares.into_iter().map(mean).fold(0.0, larger);
+        (self.largest, tol + tol * size)
+    }
+
+    fn add(&mut self, r: f64, terms: [f64; 3]) {
+        self.rows += 1;
+        self.largest = larger(self.largest, r.abs());
+        self.squares.iter_mut().zip(terms).for_each(|(sum, t)| *sum += t * t);
+    }
 }
 
 impl Edges {
-    pub(super) fn new(net: &Network, compiled: &Compiled, exact: bool) -> Self {
-        let rows: usize = net.edges.iter().map(|e| e.offset.len()).sum();
-        let (sheaf, some) = (&compiled.sheaf, |len: usize| vec![0.0; if exact { 0 } else { len }]);
-        let lambda = vec![0.0; sheaf.edge_len()];
-        let (slopes, own_rows) = (some(sheaf.state_len()), some(sheaf.row_len()));
-        Self { left: vec![0.0; rows], right: vec![0.0; rows], lambda, slopes, rows: own_rows }
+    pub(super) fn new(net: &Network, compiled: &Compiled) -> Self {
+        let most = net.edges.iter().map(|e| e.offset.len()).max().unwrap_or(0);
+        let lambda = vec![0.0; compiled.sheaf.edge_len()];
+        Self { left: vec![0.0; most], right: vec![0.0; most], lambda }
+    }
+
+    /// The residuals and the cost of the edges that `which` picks; `x(agent, j)` is coordinate j of an agent.
+    pub(super) fn residuals(
+        &mut self,
+        net: &Network,
+        edge_starts: &[usize],
+        which: impl Fn(&Edge) -> bool,
+        x: impl Fn(usize, usize) -> f64,
+    ) -> EdgeResiduals {
+        let mut found = EdgeResiduals::default();
+        for (edge, at) in net.edges.iter().zip(edge_starts.windows(2)).filter(|(edge, _)| which(edge)) {
+            let rows = at[1] - at[0];
+            let (left, right) = (&mut self.left[..rows], &mut self.right[..rows]);
+            for ((agent, map), side) in edge.ends.iter().zip([&mut *left, &mut *right]) {
+                side.fill(0.0);
+                map.each(|row, col, v| side[row] += v * x(agent.0, col));
+            }
+            for row in 0..rows {
+                let terms = [left[row], right[row], edge.offset[row]];
+                left[row] -= right[row] + edge.offset[row];
+                if edge.coupling == Coupling::Hard {
+                    found.hard.add(left[row], terms);
+                }
+            }
+            found.cost += edge.coupling.value(left);
+        }
+        found
     }
 }
 
@@ -54,66 +108,28 @@ pub(super) fn empty(net: &Network, history: usize) -> Solution {
 }
 
 impl Solver {
-    /// Fills the solution from the scaled state.
-    pub(super) fn report(&mut self, status: Status, measure: &Measure) -> Result<()> {
-        let balance = self.balance()?;
+    /// Fills the solution from the scaled state and the residuals of the last iteration.
+    pub(super) fn report(&mut self, status: Status, residuals: Option<Residuals<f64>>) {
         let Self { unit, x, rho, solution, .. } = self;
         solution.status = status;
         solution.rho = *rho;
-        solution.x.iter_mut().zip(x.iter().zip(&*unit)).for_each(|(out, (x, unit))| *out = unit * x);
+        solution.x.iter_mut().zip(x.iter().zip(unit.iter())).for_each(|(out, (x, unit))| *out = unit * x);
         self.prices();
-        let (edges, cost) = self.edge_residuals();
-        let tol = self.settings.tol;
-        let goal = |count: usize, size: f64| (count as f64).sqrt() * tol + tol * size;
-        let Self { net, solution, .. } = self;
-        let values = net.agents.iter().zip(solution.starts.windows(2));
-        let each = values.map(|(agent, range)| agent.map.value(&solution.x[range[0]..range[1]]));
-        solution.objective = each.sum::<Option<f64>>().map(|f| f + cost);
-        let n = solution.x.len();
+        let Self { net, solution, edges, settings, .. } = self;
+        let (all, starts) = (&solution.x, &solution.starts);
+        let found = edges.residuals(net, &solution.edge_starts, |_| true, |agent, j| all[starts[agent] + j]);
+        let values = net.agents.iter().zip(starts.windows(2));
+        let each = values.map(|(agent, range)| agent.map.value(&all[range[0]..range[1]]));
+        solution.objective = each.sum::<Option<f64>>().map(|f| f + found.cost);
+        // Without an iteration nothing is known about x and the multipliers.
+        let unknown = Residuals { primal: f64::INFINITY, dual: f64::INFINITY, ..Residuals::default() };
+        let of = residuals.unwrap_or(unknown);
+        let dual = (of.dual, of.dual_goal);
         solution.misses = Misses {
-            primal: (measure.record.primal, goal(n, measure.primal_size)),
-            dual: (measure.record.dual.hypot(balance), goal(n, measure.dual_size)),
-            edges: (edges.0, goal(solution.prices.len().max(1), edges.1)),
+            primal: (of.primal, of.primal_goal),
+            dual: of.stationarity.filter(|soft| soft.0 * dual.1 > dual.0 * soft.1).unwrap_or(dual),
+            edges: found.hard.miss(settings.tol),
         };
-        Ok(())
-    }
-
-    /// ‖Fᵀλ − ρu‖ in the units of the problem: how far the slopes of soft edges are from the multipliers. 0 by construction
-    /// where consensus is exact.
-    fn balance(&mut self) -> Result<f64> {
-        let Self { compiled, edges: Edges { lambda, slopes, rows, .. }, unit, u, rho, .. } = self;
-        if slopes.is_empty() {
-            return Ok(0.0);
-        }
-        compiled.op()?.coboundary_t(lambda, slopes, rows)?;
-        let each = slopes.iter().zip(&*u).zip(&*unit);
-        let squares = each.map(|((s, u), unit)| ((s - *rho * u) / (unit * compiled.scaling.cost)).powi(2));
-        Ok(squares.sum::<f64>().sqrt())
-    }
-
-    /// ‖F x − b‖ of hard edges with the size of its sides, and the cost of all other edges.
-    fn edge_residuals(&mut self) -> ((f64, f64), f64) {
-        let Self { net, solution, edges, .. } = self;
-        let (mut miss, mut sizes, mut cost) = (0.0, [0.0f64; 3], 0.0);
-        edges.left.fill(0.0);
-        edges.right.fill(0.0);
-        for (edge, at) in net.edges.iter().zip(solution.edge_starts.windows(2)) {
-            let (left, right) = (&mut edges.left[at[0]..at[1]], &mut edges.right[at[0]..at[1]]);
-            for ((agent, map), side) in edge.ends.iter().zip([&mut *left, &mut *right]) {
-                let x = &solution.x[solution.starts[agent.0]..];
-                map.each(|row, col, v| side[row] += v * x[col]);
-            }
-            for row in 0..left.len() {
-                let terms = [left[row], right[row], edge.offset[row]];
-                left[row] -= right[row] + edge.offset[row];
-                if edge.coupling == Coupling::Hard {
-                    miss += left[row] * left[row];
-                    sizes.iter_mut().zip(terms).for_each(|(size, t)| *size += t * t);
-                }
-            }
-            cost += edge.coupling.value(left);
-        }
-        ((miss.sqrt(), sizes.iter().fold(0.0f64, |m, s| m.max(s.sqrt()))), cost)
     }
 
     /// λ = e λ̂/c. The first edge of a term has the multiplier of the term.

@@ -1,8 +1,7 @@
 //! Scaling: x = D x̂, edges times e, costs times c, so that the numbers of the scaled problem are near 1.
 //!
-//! Ruiz's iteration on the matrix that couples everything, [c·D Q D; E F D]: each round divides a coordinate by the
-//! root of the largest entry in its column and an edge by the root of its largest entry; then c makes the costs' slopes
-//! near 1. A [`Quadratic`] has a factor per coordinate, any other map one for all of its coordinates. Penalties that the
+//! Ruiz's iteration on the matrix that couples everything, [c·D Q D; E F D]: each round divides a coordinate by the root of
+//! the largest entry in its column and an edge by the root of its largest entry; then c makes the costs' slopes near 1. A [`Quadratic`] has a factor per coordinate, any other map one for all of its coordinates. Penalties that the
 //! user gives per agent are one more factor: a penalty ρ_i is a scale 1/√ρ_i.
 
 use super::{Coupling, Network};

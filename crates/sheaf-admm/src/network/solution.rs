@@ -5,15 +5,16 @@ use std::time::Duration;
 use super::{AgentId, EdgeId, Record};
 use crate::admm::Status;
 
-/// How far a solution is from satisfying the problem, in the units of the problem as it was given; each with the goal
-/// √n·tol + tol·(size of what is compared).
+/// How far a solution is from satisfying the problem, in the units of the problem as it was given. Each is the largest number
+/// of a vector, so that no agent is far off unnoticed, with the goal tol + tol·size; the size is the root mean square of what
+/// is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Misses {
-    /// ‖x − z‖ and its goal.
+    /// The largest number of x − z, and its goal.
     pub primal: (f64, f64),
-    /// The distance of the multipliers from the slopes of the objectives and of soft edges, and its goal.
+    /// The largest distance of a multiplier from the slope of an objective or of soft edges, and its goal.
     pub dual: (f64, f64),
-    /// ‖F x − b‖ over hard edges and its goal.
+    /// The largest number of F x − b over hard edges, and its goal.
     pub edges: (f64, f64),
 }
 

@@ -1,14 +1,17 @@
 //! The solver of a network: scaled, factorised, warm.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::compile::Compiled;
 use super::contradiction::contradict;
-use super::progress::{Measure, Watch};
+use super::progress::Watch;
 use super::report::{Edges, empty};
 use super::scale::Scaling;
-use super::{Misses, Network, Progress, Settings, Solution};
-use crate::admm::{Balancing, Mode, Options, Problem, ResidualKind, Start, Status, Workspace};
+use super::{Network, Progress, Settings, Solution};
+use crate::admm::{Balancing, Mode, Options, Problem, Residuals, Start, Status, Workspace};
+use crate::clock;
+use crate::linalg::units::Units;
 use crate::x_update::{Objective, Penalty};
 use crate::z_update::{Exact, ZUpdate};
 use crate::{Error, ErrorKind, Result};
@@ -39,44 +42,49 @@ pub struct Solver {
     pub(super) settings: Settings,
     pub(super) z_update: ZUpdate<f64>,
     workspace: Workspace<f64>,
-    pub(super) unit: Vec<f64>, // [states], x = unit·x̂
-    pub(super) x: Vec<f64>,    // [states], scaled
-    pub(super) z: Vec<f64>,    // [states], scaled
-    pub(super) u: Vec<f64>,    // [states], scaled
+    pub(super) unit: Arc<[f64]>, // [states], x = unit·x̂
+    pub(super) x: Vec<f64>,      // [states], scaled
+    pub(super) z: Vec<f64>,      // [states], scaled
+    pub(super) u: Vec<f64>,      // [states], scaled
     pub(super) rho: f64,
     first_rho: f64,
-    /// Whether the consensus step is prepared for the maps and offsets as they are.
-    pub(super) same_edges: bool,
+    /// Whether the consensus step is prepared for the maps.
+    prepared: bool,
+    /// Whether offsets have changed since.
+    pub(super) moved: bool,
+    /// Whether hard edges contradict each other, if that is known.
+    pub(super) contradiction: Option<bool>,
     pub(super) edges: Edges,
     pub(super) solution: Solution,
 }
 
-/// Residuals that are below their goals in scaled units may be above them in the units of the problem: then the solve
-/// goes on with a smaller tolerance, this often.
-const ROUNDS: usize = 6;
+/// What prices and certificates may take after the time limit.
+const AFTER: Duration = Duration::from_millis(50);
+/// The penalty stays within this factor of the first one.
+const DRIFT: f64 = 1e9;
+/// The most numbers of a network whose solves are accelerated: more would cost memory, and are chosen to need few iterations.
+const ACCELERATED: usize = 20_000;
 /// The longest history.
 const HISTORY: usize = 10_000;
 
 impl Solver {
     /// Scales and factorises.
-    pub(super) fn new(net: &Network, settings: Settings) -> Result<Self> {
+    pub(super) fn new(mut net: Network, settings: Settings) -> Result<Self> {
         settings.validate()?;
         if net.agents.is_empty() {
             return Err(Error::new(ErrorKind::Shape, "network", "at least one agent", "none"));
         }
-        let net = net.detached();
+        net.detach();
         let mut scaling = if settings.scale { Scaling::ruiz(&net) } else { Scaling::none(&net) };
         for (agent, d) in net.agents.iter().zip(&mut scaling.states) {
             let penalty = |j: usize| agent.penalty.get(j).or(agent.penalty.first()).copied().unwrap_or(1.0);
             d.iter_mut().enumerate().for_each(|(j, d)| *d /= penalty(j).sqrt());
         }
         let compiled = Compiled::new(&net, scaling)?;
-        let consensus = Exact::automatic(&compiled.op()?, compiled.agreement())?;
-        let exact = !consensus.is_iterative();
-        let z_update = ZUpdate::Exact(consensus);
+        let z_update = ZUpdate::Exact(Exact::automatic(&compiled.op()?, compiled.agreement())?);
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
-        let (unit, edges) = (compiled.units(), Edges::new(&net, &compiled, exact));
+        let (unit, edges): (Arc<[f64]>, _) = (compiled.units().into(), Edges::new(&net, &compiled));
         let first_rho = settings.rho.unwrap_or_else(|| compiled.typical_curvature());
         let mut solver = Self {
             net,
@@ -90,7 +98,9 @@ impl Solver {
             u: vec![0.0; n],
             rho: first_rho,
             first_rho,
-            same_edges: false,
+            prepared: false,
+            moved: false,
+            contradiction: None,
             edges,
             solution,
         };
@@ -98,6 +108,10 @@ impl Solver {
         let problem = solver.problem()?;
         problem.validate()?;
         workspace.fit(&problem, Mode::Solve);
+        workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
+        if solver.unit.len() <= ACCELERATED {
+            workspace.accelerate();
+        }
         solver.workspace = workspace;
         Ok(solver)
     }
@@ -113,105 +127,113 @@ impl Solver {
     }
 
     /// As [`solve`](Self::solve); `callback` sees every iteration and ends the solve by returning `false`.
+    ///
+    /// ```
+    /// use sheaf_admm::admm::Status;
+    /// use sheaf_admm::network::{Network, Settings};
+    /// use sheaf_admm::x_update::Quadratic;
+    ///
+    /// let mut net = Network::new();
+    /// let a = net.agent(Quadratic::new([[1.0]], [-1.0]))?;
+    /// let b = net.agent(Quadratic::new([[9.0]], [-5.0]))?;
+    /// net.agree(a, [[1.0]], b, [[1.0]])?;
+    /// let mut solver = net.solver(Settings { tol: 1e-12, ..Settings::default() })?;
+    /// let solution = solver.solve_with(|progress| progress.iteration < 2)?;
+    /// assert_eq!((solution.status(), solution.iterations()), (Status::Stopped, 3));
+    /// # Ok::<(), sheaf_admm::Error>(())
+    /// ```
     pub fn solve_with(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<&Solution> {
-        pool::with_threads(self.settings.threads, || self.rounds(callback))?;
+        pool::with_threads(self.settings.threads, || self.run(callback))?;
         Ok(&self.solution)
     }
 
-    fn rounds(&mut self, mut callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
+    fn run(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
         let began = Instant::now();
-        let Settings { tol, time_limit, .. } = self.settings;
-        self.solution.history.clear();
-        let (mut inner, mut done, mut measure) = (tol, 0, Measure::default());
-        for round in 0..ROUNDS {
-            let status = match self.round(inner, done, began, &mut measure, &mut callback) {
-                // Offsets that do not add up to 0 around a cycle prove it before the first iteration.
-                Err(e) if e.kind() == ErrorKind::Infeasible && e.place().starts_with("offset of edge") => {
-                    self.solution.iterations = done;
-                    Status::PrimalInfeasible
-                }
-                other => other?,
-            };
-            done = self.solution.iterations;
-            self.report(status, &measure)?;
-            let Misses { primal, dual, edges } = self.solution.misses;
-            let ratio = [primal, dual, edges].into_iter().map(|(r, goal)| r / goal).fold(0.0, f64::max);
-            if status != Status::Solved || ratio <= 1.0 {
-                break;
-            }
-            // Solved in scaled units only.
-            let late = time_limit.is_some_and(|t| began.elapsed() >= t);
-            self.solution.status = match () {
-                () if done >= self.settings.iterations => Status::IterationLimit,
-                () if late => Status::TimeLimit,
-                () => self.unmet(),
-            };
-            if round + 1 == ROUNDS || !matches!(self.solution.status, Status::Inexact(_)) {
-                break;
-            }
-            inner *= (0.5 / ratio).clamp(1e-3, 0.5);
-        }
-        let hard = self.compiled.weights.is_none();
-        let missed = matches!(
-            self.solution.status,
-            Status::Inexact(_) | Status::IterationLimit | Status::SuspectedInfeasible
-        );
-        if hard && missed && self.solution.misses.edges.0 > self.solution.misses.edges.1 {
-            let op = self.compiled.op()?;
-            if contradict(&op, &self.compiled.offsets)? {
-                self.solution.status = Status::PrimalInfeasible;
-            }
-        }
+        // Prices and certificates come after the iterations.
+        let deadline =
+            self.settings.time_limit.and_then(|limit| began.checked_add(limit.saturating_add(AFTER)));
+        clock::until(deadline, || self.iterate_and_report(began, callback))?;
         self.solution.time = began.elapsed();
         Ok(())
     }
 
-    /// One run of the scaled problem; keeps its state.
-    fn round(
+    fn iterate_and_report(
         &mut self,
-        tol: f64,
-        done: usize,
         began: Instant,
-        measure: &mut Measure,
-        callback: &mut impl FnMut(&Progress<'_>) -> bool,
-    ) -> Result<Status> {
-        let Settings { iterations, time_limit, adapt, relax, .. } = self.settings;
-        let mut options = Options::until(tol, tol, iterations.saturating_sub(done));
+        callback: impl FnMut(&Progress<'_>) -> bool,
+    ) -> Result<()> {
+        self.solution.history.clear();
+        // Soft edges contradict nothing.
+        if self.compiled.weights.is_some() {
+            self.contradiction = Some(false);
+        }
+        let (status, residuals) = match self.iterate(began, callback) {
+            // Offsets that do not add up to 0 around a cycle prove it before the first iteration.
+            Err(e) if e.kind() == ErrorKind::Infeasible && e.place().starts_with("offset of edge") => {
+                self.solution.iterations = 0;
+                (Status::PrimalInfeasible, None)
+            }
+            other => other?,
+        };
+        self.report(status, residuals);
+        if self.contradiction == Some(true) {
+            self.solution.status = Status::PrimalInfeasible;
+            return Ok(());
+        }
+        let hard = self.compiled.weights.is_none();
+        let missed =
+            matches!(status, Status::Inexact(_) | Status::IterationLimit | Status::SuspectedInfeasible);
+        if hard && missed && self.solution.misses.edges.0 > self.solution.misses.edges.1 {
+            let op = self.compiled.op()?;
+            if self.contradiction.is_none() && contradict(&op, &self.compiled.offsets)? {
+                self.solution.status = Status::PrimalInfeasible;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the scaled problem and keeps its state.
+    fn iterate(
+        &mut self,
+        began: Instant,
+        callback: impl FnMut(&Progress<'_>) -> bool,
+    ) -> Result<(Status, Option<Residuals<f64>>)> {
+        let Settings { tol, iterations, time_limit, adapt, relax, .. } = self.settings;
+        let mut options = Options::until(tol, tol, iterations);
         options.time_limit = time_limit.map(|t| t.saturating_sub(began.elapsed()));
         options.balancing = adapt.then(Balancing::relative);
         let problem = problem(&self.compiled, &self.z_update, self.rho, relax)?;
-        let mut watch = Watch {
-            unit: &self.unit,
-            cost: self.compiled.scaling.cost,
-            first: done,
-            history: &mut self.solution.history,
-            last: *measure,
-            callback,
-        };
+        let Solution { history, starts, edge_starts, .. } = &mut self.solution;
+        let (net, unit, edges) = (&self.net, &*self.unit, &mut self.edges);
+        let (contradiction, offsets) = (&mut self.contradiction, &self.compiled.offsets);
+        let mut watch =
+            Watch { net, unit, tol, starts, edge_starts, edges, history, contradiction, offsets, callback };
         let start = Start::Warm { z: &self.z, u: &self.u };
-        if self.same_edges {
-            self.workspace.keep_consensus();
+        if self.prepared {
+            self.workspace.keep_consensus(self.moved);
         }
         let report = problem.solve(start, &options, &mut self.workspace, &mut watch)?;
-        self.same_edges = true;
-        *measure = watch.last;
-        self.solution.iterations = done + report.iterations;
+        (self.prepared, self.moved) = (true, false);
+        self.solution.iterations = report.iterations;
         if !self.workspace.x().is_empty() {
             problem.prices(&mut self.workspace, &mut self.edges.lambda)?;
             self.x.copy_from_slice(self.workspace.x());
             self.z.copy_from_slice(self.workspace.z());
             self.u.copy_from_slice(self.workspace.u());
             self.rho *= report.rho_factor;
+            self.limit_rho();
         }
-        Ok(report.status)
+        Ok((report.status, report.residuals))
     }
 
-    /// The residual that is farthest above its goal.
-    fn unmet(&self) -> Status {
-        let Misses { primal, dual, edges } = self.solution.misses;
-        let all = [(ResidualKind::Primal, primal), (ResidualKind::Dual, dual), (ResidualKind::Edges, edges)];
-        let worst = all.into_iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
-        Status::Inexact(worst.map_or(ResidualKind::Primal, |w| w.0))
+    /// Every solve may change the penalty by a large factor: many of them together may not.
+    fn limit_rho(&mut self) {
+        let limited = self.rho.clamp(self.first_rho / DRIFT, self.first_rho * DRIFT);
+        if limited != self.rho {
+            let ratio = self.rho / limited;
+            self.u.iter_mut().for_each(|u| *u *= ratio);
+            self.rho = limited;
+        }
     }
 
     /// The last solution.
@@ -243,7 +265,7 @@ impl Solver {
 }
 
 /// The scaled problem of a compiled network.
-fn problem<'a>(
+pub(super) fn problem<'a>(
     compiled: &'a Compiled,
     z_update: &'a ZUpdate<f64>,
     rho: f64,

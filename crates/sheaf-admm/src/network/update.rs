@@ -9,7 +9,23 @@ use crate::error::{check_finite, check_len};
 use crate::x_update::{Duals, Proximal, Quadratic};
 use crate::{Error, ErrorKind, Result};
 
-/// What a solve ends with and another can start from.
+/// What a solve ends with and another can start from: agreement, multipliers and penalty.
+///
+/// ```
+/// use sheaf_admm::network::{Network, Settings};
+/// use sheaf_admm::x_update::Quadratic;
+///
+/// let mut net = Network::new();
+/// let a = net.agent(Quadratic::new([[1.0]], [-1.0]))?;
+/// let b = net.agent(Quadratic::new([[1.0]], [-5.0]))?;
+/// net.agree(a, [[1.0]], b, [[1.0]])?;
+/// let mut first = net.solver(Settings::default())?;
+/// first.solve()?;
+/// let mut second = net.solver(Settings::default())?;
+/// second.start_from(&first.state())?;
+/// assert!(second.solve()?.iterations() <= 2);
+/// # Ok::<(), sheaf_admm::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub(super) z: Vec<f64>,
@@ -60,6 +76,22 @@ impl Solver {
 
     /// The multipliers of a quadratic agent's own constraints at the last solution, in the units it was given in. Solves
     /// the agent's problem once more.
+    ///
+    /// ```
+    /// use sheaf_admm::network::{Network, Settings};
+    /// use sheaf_admm::x_update::Quadratic;
+    ///
+    /// // Two plants make 3 together, the cheaper one at most 1.
+    /// let mut net = Network::new();
+    /// let cheap = net.agent(Quadratic::new([[1.0]], [0.0]).bounds([0.0], [1.0]))?;
+    /// let dear = net.agent(Quadratic::new([[2.0]], [0.0]))?;
+    /// net.edge(sheaf_admm::network::Edge::new(cheap, [[1.0]], dear, [[-1.0]]).offset([3.0]))?;
+    /// let mut solver = net.solver(Settings { tol: 1e-9, ..Settings::default() })?;
+    /// solver.solve()?;
+    /// // The next unit costs 4 at the dear plant and would cost 1 at the cheap one.
+    /// assert!((solver.duals(cheap)?.upper[0] - 3.0).abs() < 1e-6);
+    /// # Ok::<(), sheaf_admm::Error>(())
+    /// ```
     pub fn duals(&self, agent: AgentId) -> Result<Duals> {
         self.net.objective(agent)?;
         let scaled = self.compiled.maps[agent.0].as_quadratic().ok_or_else(|| no_quadratic(agent))?;
@@ -77,8 +109,8 @@ impl Solver {
     /// The state of the last solve, for another solver of a network of the same shape.
     pub fn state(&self) -> State {
         let c = self.compiled.scaling.cost;
-        let z = self.z.iter().zip(&self.unit).map(|(z, unit)| unit * z).collect();
-        let u = self.u.iter().zip(&self.unit).map(|(u, unit)| self.rho * u / (unit * c)).collect();
+        let z = self.z.iter().zip(self.unit.iter()).map(|(z, unit)| unit * z).collect();
+        let u = self.u.iter().zip(self.unit.iter()).map(|(u, unit)| self.rho * u / (unit * c)).collect();
         State { z, u, rho: self.rho }
     }
 
@@ -99,13 +131,29 @@ impl Solver {
         check_len("start", self.solution.x.len(), x.len())?;
         check_finite("start", x)?;
         self.u.fill(0.0);
-        self.z[..x.len()].iter_mut().zip(x).zip(&self.unit).for_each(|((z, x), unit)| *z = x / unit);
+        self.z[..x.len()].iter_mut().zip(x).zip(self.unit.iter()).for_each(|((z, x), unit)| *z = x / unit);
+        self.start_terms(x);
         Ok(())
+    }
+
+    /// Edges that are agents of their own start where their ends are.
+    fn start_terms(&mut self, x: &[f64]) {
+        let Self { net, compiled, solution, z, .. } = self;
+        for ((edge, place), e) in net.edges.iter().zip(&compiled.places).zip(&compiled.scaling.edges) {
+            let Place::Term { agent, .. } = *place else { continue };
+            let (start, rows) = (compiled.sheaf.state_offsets()[agent], edge.rows());
+            let own = &mut z[start..start + 2 * rows];
+            own.fill(0.0);
+            for (half, (end, map)) in own.chunks_exact_mut(rows).zip(&edge.ends) {
+                let x = &x[solution.starts[end.0]..];
+                map.each(|row, col, v| half[row] += e * v * x[col]);
+            }
+        }
     }
 
     /// Gives a clone objectives of its own, so that both can be updated.
     pub(super) fn detach(&mut self) {
-        self.net = self.net.detached();
+        self.net.detach();
         for map in &mut self.compiled.maps {
             if let Some(own) = map.detached() {
                 *map = own;
@@ -129,7 +177,7 @@ impl Solver {
 
     /// Writes an edge's offset into the scaled problem.
     fn place_offset(&mut self, edge: usize) -> Result<()> {
-        self.same_edges = false;
+        (self.moved, self.contradiction) = (true, None);
         let Self { net, compiled, .. } = self;
         let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
         match compiled.places[edge] {
@@ -155,4 +203,40 @@ fn own(map: &mut Arc<dyn Proximal<f64>>, agent: AgentId) -> Result<&mut Quadrati
 fn no_quadratic(agent: AgentId) -> Error {
     Error::new(ErrorKind::Unsupported, format!("agent {}", agent.0), "a quadratic", "another map")
         .hint("only quadratics can be updated; make a new solver for other changes")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Matrix;
+    use crate::network::{Edge, Network, Settings};
+    use crate::x_update::Quadratic;
+    use crate::z_update::FACTORED;
+
+    #[test]
+    fn no_update_factorises_the_consensus_step_again() {
+        for soft in [false, true] {
+            let mut net = Network::new();
+            let agents: Vec<_> = (0..4)
+                .map(|i| {
+                    let f = Quadratic::new(Matrix::identity(2), [i as f64, -1.0]);
+                    net.agent(f.bounds([-9.0; 2], [9.0; 2]).equal([[1.0, 2.0]], [0.1])).unwrap()
+                })
+                .collect();
+            let mut last = None;
+            for i in 0..4 {
+                let edge = Edge::new(agents[i], [[1.0, 0.5]], agents[(i + 1) % 4], [[0.2, 1.0]]);
+                last = Some(net.edge(if soft { edge.soft(2.0) } else { edge }).unwrap());
+            }
+            let mut solver = net.solver(Settings { adapt: false, ..Settings::default() }).unwrap();
+            let before = FACTORED.get();
+            solver.solve().unwrap();
+            assert_eq!(FACTORED.get(), before + 1, "soft {soft}");
+            solver.update_q(agents[0], &[2.0, 3.0]).unwrap();
+            solver.update_bounds(agents[1], &[-1.0; 2], &[1.0; 2]).unwrap();
+            solver.update_equal(agents[2], &[0.3]).unwrap();
+            solver.update_offset(last.unwrap(), &[0.2]).unwrap();
+            assert!(solver.solve().unwrap().is_solved());
+            assert_eq!(FACTORED.get(), before + 1, "soft {soft}");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub use descent::step_size::{
 };
 pub use edge::{EdgeMethod, EdgeSpace};
 pub use exact::Exact;
+#[cfg(test)]
+pub(crate) use exact::FACTORED;
 pub use gram::{Gram, Orthonormal};
 pub use potential::{EdgePotential, Potential};
 pub use report::{InnerReport, InnerTotals};
@@ -218,6 +220,18 @@ impl<T: Real> ZUpdate<T> {
             }
         }
         self.prepare(op, rho, scratch)
+    }
+
+    /// After a change of the offsets alone; everything else is prepared.
+    pub(crate) fn move_offsets(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let Self::Exact(s) = self else { return self.prepare(op, rho, scratch) };
+        let cut = Cut::new(self, op, 0, 0);
+        (0..op.samples()).try_for_each(|b| s.move_offsets(&op.sample(b), rho, cut.scratch(b, scratch)))
     }
 
     fn check_states<const S: usize, const C: usize>(

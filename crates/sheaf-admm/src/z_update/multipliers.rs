@@ -4,6 +4,7 @@
 //! step to step; at the end it is the part of d that no multiplier explains, its projection onto ker F.
 
 use crate::Real;
+use crate::clock;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::SheafOp;
 use sheaf_kernels::vector::{axpy, dot, norm, xpby};
@@ -47,7 +48,7 @@ fn only_hard<T: Real>(op: &SheafOp<'_, T>, r: &mut [T]) {
     }
 }
 
-/// Finds λ, of hard edges if some edges are soft, until ‖d − Fᵀλ‖ ≤ `goal` or no λ comes closer; returns that norm.
+/// Finds λ, of hard edges if some edges are soft, until ‖d − Fᵀλ‖ ≤ `goal`, no λ comes closer or time is up; returns that norm.
 pub(crate) fn least_squares<T: Real>(
     op: &SheafOp<'_, T>,
     d: &[T], // [states]
@@ -64,7 +65,7 @@ pub(crate) fn least_squares<T: Real>(
     // At rounding level F s no longer tells the range of Fᵀ from its complement.
     let floor = c * T::EPSILON * T::EPSILON * T::from_f64(16.0);
     for _ in 0..MOST_STEPS.min(2 * lambda.len() + 10) {
-        if norm(rest) <= goal || c <= floor {
+        if norm(rest) <= goal || c <= floor || clock::late() {
             break;
         }
         op.raw().coboundary_t(p, q, rows);

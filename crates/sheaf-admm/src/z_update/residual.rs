@@ -11,12 +11,15 @@
 //!
 //! Every other hard solver makes z = w − R⁻¹ Fᵀ λ by construction.
 
+use std::ops::Range;
+
 use super::multipliers::{LeastSquares, least_squares};
 use super::potential::EdgePotential;
 use super::{Agreement, CgStart, ZUpdate};
 use crate::Real;
-use crate::linalg::norms::{norm, norms};
+use crate::linalg::norms::{extremes_of_agents, norm, norms};
 use crate::linalg::scratch::Scratch;
+use crate::linalg::units::Units;
 use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 
@@ -63,13 +66,15 @@ impl<T: Real> ZUpdate<T> {
     }
 
     /// Length of the scratch of [`residual`](Self::residual).
-    pub(crate) fn residual_scratch_len(op: &SheafOp<'_, T>) -> usize {
-        let sheaf = op.sheaf();
-        sheaf.row_len() + 4 * sheaf.edge_len() + 3 * sheaf.state_len()
+    pub(crate) fn residual_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
+        let (sheaf, hard) = (op.sheaf(), self.agreement().0 == Agreement::Hard || op.has_hard_edges());
+        // The search for multipliers of hard edges.
+        let search = if hard { 3 * sheaf.edge_len() + sheaf.state_len() } else { 0 };
+        sheaf.row_len() + sheaf.edge_len() + 2 * sheaf.state_len() + search
     }
 
     /// The residuals of one sample. `goal` gives the goal of the stationarity from its size: a search for the best λ
-    /// ends there.
+    /// ends there. With `units`, the slopes of soft edges are compared in them, by the largest number.
     pub(crate) fn residual(
         &self,
         op: &SheafOp<'_, T>,
@@ -77,6 +82,7 @@ impl<T: Real> ZUpdate<T> {
         z: &[T], // [states]
         u: &[T], // [states]
         goal: impl Fn(T) -> T,
+        units: Option<&Units<T>>,
         scratch: &mut [T],
     ) -> ConsensusResidual<T> {
         let sheaf = op.sheaf();
@@ -107,6 +113,21 @@ impl<T: Real> ZUpdate<T> {
         });
         self.pull(op, r);
         op.raw().coboundary_t(r, g, rows);
+        if let (false, Some(units)) = (any_hard, units) {
+            let offsets = sheaf.state_offsets();
+            let (g, d) = (&*g, &*d);
+            let values = |own: Range<usize>| {
+                (offsets[own.start]..offsets[own.end]).map(move |k| {
+                    let slope = units.slope(k);
+                    ([slope * (g[k] - d[k])], [slope * g[k], slope * d[k]])
+                })
+            };
+            let ([value], [g, d]) = extremes_of_agents::<_, 1, 2, 3, _>(sheaf.agents(), z.len(), values);
+            return ConsensusResidual {
+                edges,
+                stationarity: Some(Measured { value, size: g.max(d), count: 1 }),
+            };
+        }
         if !any_hard {
             let [value, g, d] = norms(g.iter().zip(d.iter()).map(|(&g, &d)| [g - d, g, d]));
             let stationarity = Some(Measured { value, size: g.max(d), count: z.len() });

@@ -139,3 +139,92 @@ fn the_parameters_of_another_map_have_gradients_too() {
     let check = GradientCheck { tolerance: 1e-5, ..GradientCheck::default() };
     check.assert("huber", &mut f, &params, claimed);
 }
+
+/// Agents with ½x² + qx on a graph, solved twice: the second solve starts at the solution.
+fn solved(q: &[f64], pairs: &[(usize, usize)], coupling: Coupling) -> sheaf_admm::network::Solver {
+    let mut net = Network::new();
+    let agents: Vec<_> = q.iter().map(|&q| net.agent(Quadratic::new([[1.0]], [q])).unwrap()).collect();
+    for &(a, b) in pairs {
+        net.edge(Edge::new(agents[a], [[1.0]], agents[b], [[1.0]]).coupling(coupling)).unwrap();
+    }
+    let mut solver = net.into_solver(Settings { tol: 1e-12, ..Settings::default() }).unwrap();
+    for _ in 0..2 {
+        assert!(solver.solve().unwrap().is_solved());
+    }
+    solver
+}
+
+/// (I + w L)⁻¹ b by conjugate gradients, L the Laplacian of the graph.
+fn balanced(pairs: &[(usize, usize)], w: f64, b: &[f64]) -> Vec<f64> {
+    let apply = |p: &[f64]| {
+        let mut out = p.to_vec();
+        for &(i, j) in pairs {
+            let r = w * (p[i] - p[j]);
+            (out[i], out[j]) = (out[i] + r, out[j] - r);
+        }
+        out
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let (mut x, mut r, mut p) = (vec![0.0; b.len()], b.to_vec(), b.to_vec());
+    for _ in 0..2000 {
+        let c = dot(&r, &r);
+        if c < 1e-28 {
+            break;
+        }
+        let q = apply(&p);
+        let a = c / dot(&p, &q);
+        (0..b.len()).for_each(|k| (x[k], r[k]) = (x[k] + a * p[k], r[k] - a * q[k]));
+        let next = dot(&r, &r) / c;
+        (0..b.len()).for_each(|k| p[k] = r[k] + next * p[k]);
+    }
+    x
+}
+
+#[test]
+fn the_gradient_is_that_of_the_solution_where_a_solve_has_nothing_to_do() {
+    let mut grid = Vec::new();
+    for k in 0..400 {
+        grid.extend((k % 20 + 1 < 20).then_some((k, k + 1)));
+        grid.extend((k + 20 < 400).then_some((k, k + 20)));
+    }
+    let rows: Vec<f64> = (0..400).map(|k| ((k / 20) as f64).sin()).collect();
+    // Two agents that start at their solution, three on a path that agree from the start, targets constant along rows.
+    let cases: [(&[f64], &[(usize, usize)]); 3] =
+        [(&[1.0, -2.0], &[(0, 1)]), (&[2.0; 3], &[(0, 1), (1, 2)]), (&rows, &grid)];
+    for (q, pairs) in cases {
+        let d_x = TestRng::new(9).normals(q.len());
+        let mean = d_x.iter().sum::<f64>() / q.len() as f64;
+        let soft = balanced(pairs, 3.0, &d_x).into_iter().map(|g| -g).collect();
+        for (coupling, expected) in
+            [(Coupling::Hard, vec![-mean; q.len()]), (Coupling::Soft { weight: 3.0 }, soft)]
+        {
+            let solver = solved(q, pairs, coupling);
+            let agents: Vec<_> = solver.network().agent_ids().collect();
+            let gradient = solver.gradient_of(&d_x, &agents, &[]).unwrap();
+            for (agent, expected) in gradient.agents.iter().zip(&expected) {
+                let AgentGrad::Quadratic(g) = agent else { panic!("a quadratic") };
+                assert!((g.q[0] - expected).abs() < 1e-8, "{coupling:?}: {} against {expected}", g.q[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gradient_by_a_part_is_that_part_of_the_gradient() {
+    for hard in [true, false] {
+        let ring = Ring { hard, special: false };
+        let settings = Settings { tol: 1e-11, iterations: 200_000, ..Settings::default() };
+        let mut solver = ring.network(&ring.params()).solver(settings).unwrap();
+        assert!(solver.solve().unwrap().is_solved());
+        let (agents, edges): (Vec<_>, Vec<_>) =
+            (solver.network().agent_ids().collect(), solver.network().edge_ids().collect());
+        let d_x = TestRng::new(8).normals(AGENTS * D);
+        let all = solver.gradient(&d_x).unwrap();
+        let some = solver.gradient_of(&d_x, &[agents[3], agents[1]], &[edges[2]]).unwrap();
+        assert_eq!(some.agents, [all.agents[3].clone(), all.agents[1].clone()]);
+        assert_eq!(some.edges, [all.edges[2].clone()]);
+        let edges_only = solver.gradient_of(&d_x, &[], &edges).unwrap();
+        assert!(edges_only.agents.is_empty() && edges_only.edges == all.edges);
+        assert!(solver.gradient_of(&d_x[1..], &agents, &[]).is_err());
+    }
+}

@@ -2,9 +2,11 @@
 
 mod basics;
 mod corners;
+mod families;
 mod gradient;
 mod large;
 mod oracle;
+mod promises;
 mod random;
 
 #[global_allocator]

@@ -7,17 +7,38 @@ use clarabel::solver::SolverStatus;
 use common::Program;
 use sheaf_admm::Matrix;
 use sheaf_admm::network::{AgentId, Coupling, Edge, EdgeId, Network};
-use sheaf_admm::x_update::Quadratic;
+use sheaf_admm::x_update::{Ball, Huber, Norm, Quadratic, SecondOrderCone, Simplex};
 
 /// Rows of a dense matrix.
 pub type Rows = Vec<Vec<f64>>;
 
+/// How Q is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Form {
+    #[default]
+    Dense,
+    Diagonal,
+    Sparse,
+}
+
+/// An objective that is no quadratic.
+#[derive(Clone, Debug)]
+pub enum MapSpec {
+    Huber { weight: f64, delta: f64, centre: Vec<f64> },
+    Ball { norm: Norm, radius: f64, centre: Vec<f64> },
+    Simplex { total: f64 },
+    Cone,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct AgentSpec {
     pub quad: Rows, // [d, d]
-    pub diagonal: bool,
-    pub q: Vec<f64>,
+    pub form: Form,
+    pub q: Vec<f64>, // [d]; zeros for a map
+    pub map: Option<MapSpec>,
     pub l1: Vec<f64>,
+    pub l2: f64,
+    pub tether: Option<(f64, Vec<f64>)>,
     pub bounds: Option<(Vec<f64>, Vec<f64>)>,
     pub equal: (Rows, Vec<f64>),
     pub at_most: (Rows, Vec<f64>),
@@ -41,25 +62,92 @@ fn matrix(rows: &Rows, cols: usize) -> Matrix {
     Matrix::dense(rows.len(), cols, rows.concat())
 }
 
+impl AgentSpec {
+    fn add_to(&self, net: &mut Network) -> sheaf_admm::Result<AgentId> {
+        let d = self.q.len();
+        match self.map.clone() {
+            Some(MapSpec::Huber { weight, delta, centre }) => {
+                return net.agent(Huber { weight, delta, centre });
+            }
+            Some(MapSpec::Ball { norm, radius, centre }) => return net.agent(Ball { norm, radius, centre }),
+            Some(MapSpec::Simplex { total }) => return net.agent(Simplex { dim: d, total }),
+            Some(MapSpec::Cone) => return net.agent(SecondOrderCone { dim: d }),
+            None => {}
+        }
+        let all = || (0..d).flat_map(|i| (0..d).map(move |j| (i, j)));
+        let quad = match self.form {
+            Form::Dense => matrix(&self.quad, d),
+            Form::Diagonal => Matrix::diagonal((0..d).map(|j| self.quad[j][j]).collect::<Vec<_>>()),
+            Form::Sparse => Matrix::sparse(
+                d,
+                d,
+                all().map(|(i, j)| (i, j, self.quad[i][j])).filter(|e| e.2 != 0.0).collect::<Vec<_>>(),
+            ),
+        };
+        let mut f = Quadratic::new(quad, self.q.clone()).l2(self.l2);
+        if let Some((beta, anchor)) = &self.tether {
+            f = f.tether(*beta, anchor.clone());
+        }
+        if !self.l1.is_empty() {
+            f = f.l1(self.l1.clone());
+        }
+        if let Some((lo, hi)) = &self.bounds {
+            f = f.bounds(lo.clone(), hi.clone());
+        }
+        f = f.equal(matrix(&self.equal.0, d), self.equal.1.clone());
+        net.agent(f.at_most(matrix(&self.at_most.0, d), self.at_most.1.clone()))
+    }
+
+    /// What l2 and the tether add to the diagonal of Q.
+    fn lift(&self) -> f64 {
+        self.l2 + self.tether.as_ref().map_or(0.0, |t| t.0)
+    }
+
+    /// Adds what is no quadratic cost and no row to the program; the agent's numbers begin at `at`.
+    fn add_map(&self, at: usize, prog: &mut Program) {
+        let d = self.q.len();
+        let each = |c: &[f64]| (0..d).map(|j| (vec![(at + j, 1.0)], c[j])).collect::<Vec<_>>();
+        match &self.map {
+            None => {}
+            Some(MapSpec::Huber { weight, delta, centre }) => {
+                for (j, c) in centre.iter().enumerate() {
+                    let s = prog.variables([0.0]);
+                    prog.p.push((s, s, *weight));
+                    prog.abs(&[(at + j, 1.0), (s, -1.0)], *c, weight * delta);
+                }
+            }
+            Some(MapSpec::Ball { norm: Norm::L2, radius, centre }) => {
+                let mut cone = vec![(vec![], *radius)];
+                cone.extend(each(centre));
+                prog.cones.push(cone);
+            }
+            Some(MapSpec::Ball { norm: Norm::LInf, radius, centre }) => {
+                for (j, c) in centre.iter().enumerate() {
+                    prog.at_most.push((vec![(at + j, 1.0)], c + radius));
+                    prog.at_most.push((vec![(at + j, -1.0)], radius - c));
+                }
+            }
+            Some(MapSpec::Ball { norm: Norm::L1, radius, centre }) => {
+                let first = prog.q.len();
+                centre.iter().enumerate().for_each(|(j, c)| prog.abs(&[(at + j, 1.0)], *c, 0.0));
+                prog.at_most.push(((0..d).map(|j| (first + j, 1.0)).collect(), *radius));
+            }
+            Some(MapSpec::Simplex { total }) => {
+                prog.equal.push(((0..d).map(|j| (at + j, 1.0)).collect(), *total));
+                (0..d).for_each(|j| prog.at_most.push((vec![(at + j, -1.0)], 0.0)));
+            }
+            Some(MapSpec::Cone) => {
+                prog.cones.push((0..d).map(|j| (vec![(at + j, -1.0)], 0.0)).collect());
+            }
+        }
+    }
+}
+
 impl Spec {
     pub fn network(&self) -> sheaf_admm::Result<(Network, Vec<AgentId>, Vec<EdgeId>)> {
         let (mut net, mut agents, mut edges) = (Network::new(), vec![], vec![]);
         for a in &self.agents {
-            let d = a.q.len();
-            let quad = if a.diagonal {
-                Matrix::diagonal((0..d).map(|j| a.quad[j][j]).collect::<Vec<_>>())
-            } else {
-                matrix(&a.quad, d)
-            };
-            let mut f = Quadratic::new(quad, a.q.clone());
-            if !a.l1.is_empty() {
-                f = f.l1(a.l1.clone());
-            }
-            if let Some((lo, hi)) = &a.bounds {
-                f = f.bounds(lo.clone(), hi.clone());
-            }
-            f = f.equal(matrix(&a.equal.0, d), a.equal.1.clone());
-            agents.push(net.agent(f.at_most(matrix(&a.at_most.0, d), a.at_most.1.clone()))?);
+            agents.push(a.add_to(&mut net)?);
         }
         for e in &self.edges {
             let [a, b] = e.ends.map(|i| (agents[i], self.agents[i].q.len()));
@@ -97,14 +185,16 @@ impl Spec {
     pub fn oracle(&self) -> Oracle {
         let (starts, mut prog) = (self.starts(), Program::default());
         for a in &self.agents {
-            prog.variables(a.q.iter().copied());
+            let pull = |j: usize| a.tether.as_ref().map_or(0.0, |(beta, h)| beta * h[j]);
+            prog.variables(a.q.iter().enumerate().map(|(j, q)| q - pull(j)));
         }
         for (a, &at) in self.agents.iter().zip(&starts) {
             for (i, row) in a.quad.iter().enumerate() {
                 for (j, &v) in row.iter().enumerate().skip(i) {
-                    prog.p.push((at + i, at + j, v));
+                    prog.p.push((at + i, at + j, v + if i == j { a.lift() } else { 0.0 }));
                 }
             }
+            a.add_map(at, &mut prog);
             let sparse =
                 |row: &Vec<f64>| row.iter().enumerate().map(|(j, &v)| (at + j, v)).collect::<Vec<_>>();
             let (eq, le) = (&a.equal, &a.at_most);
@@ -164,6 +254,12 @@ impl Spec {
             }
         }
         let (status, answer) = prog.run();
-        Oracle { status, objective: answer.value, x: answer.x[..starts[starts.len() - 1]].to_vec() }
+        let square = |(beta, h): &(f64, Vec<f64>)| 0.5 * beta * h.iter().map(|h| h * h).sum::<f64>();
+        let constant: f64 = self.agents.iter().filter_map(|a| a.tether.as_ref()).map(square).sum();
+        Oracle {
+            status,
+            objective: answer.value + constant,
+            x: answer.x[..starts[starts.len() - 1]].to_vec(),
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! `sheaf explore`: the page of the crate `sheaf-explore`, with the weights of the arguments.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sheaf_admm::Result;
@@ -20,7 +22,7 @@ pub fn explore(args: ExploreArgs) -> Result<Box<dyn Job>> {
     Ok(Box::new(move || {
         let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
         for source in &sources {
-            subjects.push(open(&source.name(), &source.open()?)?);
+            subjects.push(open(&name(source), &source.open()?)?);
         }
         for task in ["maze", "sudoku", "mnist"] {
             let shipped = subject::builtin(task)?;
@@ -45,6 +47,13 @@ pub fn explore(args: ExploreArgs) -> Result<Box<dyn Job>> {
         server.run()?;
         Ok(Report::new())
     }))
+}
+
+/// How the page calls weights: runs have files of the same name, so that the folder belongs to it.
+fn name(source: &Source) -> String {
+    let Source::File(path) = source else { return source.name() };
+    let folder = path.parent().and_then(Path::file_name).map(OsStr::to_string_lossy);
+    folder.map_or_else(|| source.name(), |folder| format!("{folder}/{}", source.name()))
 }
 
 /// Opens the page with what the system has for that; without it the address is enough.

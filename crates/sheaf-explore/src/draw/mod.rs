@@ -15,7 +15,6 @@ use std::path::Path;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::write_whole;
 
-use crate::record::Keep;
 use crate::subject::Outcome;
 
 /// What a file shows, by the end of its name.
@@ -49,24 +48,7 @@ pub fn write(path: &Path, task: &str, outcome: Outcome) -> Result<()> {
     let bytes = match Format::of(path)? {
         Format::Svg => to_svg(task, &outcome).into_bytes(),
         Format::Gif => to_gif(task, &outcome)?,
-        Format::Npz => arrays(outcome)?,
+        Format::Npz => outcome.into_arrays()?.to_npz()?,
     };
     write_whole(path, &bytes)
-}
-
-fn arrays(outcome: Outcome) -> Result<Vec<u8>> {
-    let Outcome { field, run, base, comparison, .. } = outcome;
-    let (sheaf, keep) = (field.sheaf(), Keep { states: true, ..Keep::default() });
-    let mut arrays = run.into_arrays(sheaf, keep)?;
-    if let Some(base) = base {
-        arrays.extend("base_", base.into_arrays(sheaf, keep)?);
-    }
-    if let Some(comparison) = comparison {
-        let k = comparison.distance.len();
-        arrays.floats("distance", &[k], comparison.distance)?;
-        arrays.floats("distances", &[k, sheaf.agents()], comparison.distances)?;
-    }
-    let ends = sheaf.edge_ends().flat_map(|((u, _), (v, _))| [u as i32, v as i32]).collect();
-    arrays.integers("ends", &[sheaf.edge_count(), 2], ends)?;
-    arrays.to_npz()
 }

@@ -5,6 +5,8 @@
 //! | q, diag, start | `[B, N, d_v]` |
 //! | quad | `[B, N, d_v, d_v]` |
 //! | l1, l2, lo, hi | one number, or `[B, N, d_v]` |
+//! | eq_a, eq_b | equalities A x = b of an agent: `[B, N, m, d_v]`, `[B, N, m]` |
+//! | in_g, in_h | inequalities G x ≤ h: `[B, N, p, d_v]`, `[B, N, p]` |
 //! | maps | `[S, d_e, d_v]`, `[N, S, d_e, d_v]`, `[B, N, S, d_e, d_v]`; with index `[V, S, d_e, d_v]` |
 //! | base | `[S, d_e, d_v]` or `[1, d_e, d_v]` |
 //! | a, b | `[…, S, d_e, r]`, `[…, S, d_v, r]`, leading sizes as for maps |
@@ -29,9 +31,11 @@ impl Number for f32 {}
 impl Number for f64 {}
 
 /// Names of the differentiable inputs, in the order of [`Slot`].
-pub const NAMES: [&str; SLOTS] =
-    ["q", "diag", "quad", "l1", "l2", "lo", "hi", "maps", "base", "a", "b", "rho", "gamma", "eta", "start"];
-pub const SLOTS: usize = 15;
+pub const NAMES: [&str; SLOTS] = [
+    "q", "diag", "quad", "l1", "l2", "lo", "hi", "eq_a", "eq_b", "in_g", "in_h", "maps", "base", "a", "b",
+    "rho", "gamma", "eta", "start",
+];
+pub const SLOTS: usize = 19;
 
 /// The differentiable inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,10 @@ pub enum Slot {
     L2,
     Lo,
     Hi,
+    EqA,
+    EqB,
+    InG,
+    InH,
     Maps,
     Base,
     A,
@@ -51,6 +59,19 @@ pub enum Slot {
     Gamma,
     Eta,
     Start,
+}
+
+/// The family of the objectives, by the inputs that are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// diag, l1, l2, a box.
+    Diagonal,
+    /// quad alone.
+    Dense,
+    /// Equalities alone, on diag or quad.
+    Equality,
+    /// Inequalities, or a box beside equalities or quad.
+    Qp,
 }
 
 /// Which maps an agent of a sample has.
@@ -89,6 +110,30 @@ impl<'a, T: Real> Inputs<'a, T> {
         self.values[slot as usize]
     }
 
+    /// The family of the objectives.
+    pub fn family(&self) -> Family {
+        let has = |slot: Slot| self.get(slot).is_some();
+        let (equal, bounded) = (has(Slot::EqA), has(Slot::Lo) || has(Slot::Hi));
+        match (has(Slot::Quad), has(Slot::InG)) {
+            (_, true) => Family::Qp,
+            (quad, false) if bounded && (quad || equal) => Family::Qp,
+            (_, false) if equal => Family::Equality,
+            (true, false) => Family::Dense,
+            (false, false) => Family::Diagonal,
+        }
+    }
+
+    /// Rows of the constraints of an agent: of `EqB` or `InH`.
+    pub fn rows(&self, slot: Slot, d_v: usize) -> usize {
+        let agents = self.samples * self.states / d_v.max(1);
+        self.get(slot).map_or(0, |values| values.len() / agents.max(1))
+    }
+
+    /// The numbers of an input for one sample, where it has its own for every sample.
+    pub fn each(&self, slot: Slot) -> usize {
+        self.get(slot).map_or(0, |values| values.len() / self.samples.max(1))
+    }
+
     pub fn number(&self, slot: Slot) -> Option<T> {
         self.get(slot).map(|values| values[0])
     }
@@ -98,6 +143,7 @@ impl<'a, T: Real> Inputs<'a, T> {
         let many = self.get(slot).is_some_and(|values| values.len() > 1);
         match slot {
             Slot::Q | Slot::Diag | Slot::Quad | Slot::Start => true,
+            Slot::EqA | Slot::EqB | Slot::InG | Slot::InH => true,
             Slot::L1 | Slot::L2 | Slot::Lo | Slot::Hi => many || self.states * self.samples == 1,
             Slot::Maps | Slot::A | Slot::B => *self.views == Views::PerSample,
             Slot::Base | Slot::Rho | Slot::Gamma | Slot::Eta => false,
@@ -163,6 +209,14 @@ impl<'py, T: Number> Given<'py, T> {
             let got = held.as_ref().map_or(&[][..], Held::shape);
             expect.check(NAMES[slot], got)?;
         }
+        for (matrix, side) in [(Slot::EqA, Slot::EqB), (Slot::InG, Slot::InH)] {
+            if let (Some(rows), Some(numbers)) = (shape(matrix), shape(side))
+                && rows[2] != numbers[2]
+            {
+                let expected = format!("{} rows, as {}", rows[2], NAMES[matrix as usize]);
+                return Err(wrong(ErrorKind::Shape, NAMES[side as usize], expected, numbers[2]));
+            }
+        }
         let leading = match (shape(Slot::Maps), shape(Slot::A), shape(Slot::B)) {
             (Some(maps), None, None) => maps,
             (None, Some(a), Some(b)) => {
@@ -213,8 +267,11 @@ fn check_choice(spec: &Spec, here: &[&str]) -> PyResult<()> {
         () if has("eta") && spec.consensus != Consensus::Descent => {
             extra("eta", "none: only consensus=\"descent\" has a step size")
         }
-        () if has("quad") && ["diag", "l1", "l2", "lo", "hi"].iter().any(|name| has(name)) => {
-            extra("quad", "none beside diag, l1, l2, lo and hi, which belong to diagonal objectives")
+        () if has("eq_a") != has("eq_b") => missing("eq_a", "eq_a and eq_b together"),
+        () if has("in_g") != has("in_h") => missing("in_g", "in_g and in_h together"),
+        () if has("quad") && has("diag") => extra("quad", "none beside diag: the curvature is given once"),
+        () if (has("quad") || has("eq_a") || has("in_g")) && (has("l1") || has("l2")) => {
+            extra("l1 and l2", "none beside quad, eq_a or in_g: they belong to diagonal objectives")
         }
         () if !has("quad") && !has("diag") => missing("diag", "the curvature of the objectives, or quad"),
         () if has("base") != (has("a") && has("b")) => missing("base", "base, a and b together"),
@@ -244,6 +301,15 @@ impl Expect {
             "l1" | "l2" | "lo" | "hi" => (got.is_empty() || got == state, format!("[] or {state:?}")),
             "rho" => (got.is_empty() || got == [n], format!("[] or [{n}]")),
             "gamma" | "eta" => (got.is_empty(), "[], one number".into()),
+            "eq_a" | "in_g" => {
+                let fits =
+                    matches!(got, &[b, agents, rows, d] if (b, agents, d) == (samples, n, d_v) && rows > 0);
+                (fits, format!("[{samples}, {n}, rows, {d_v}]"))
+            }
+            "eq_b" | "in_h" => {
+                let fits = matches!(got, &[b, agents, rows] if (b, agents) == (samples, n) && rows > 0);
+                (fits, format!("[{samples}, {n}, rows]"))
+            }
             "base" => {
                 let fits = matches!(got, &[s, e, v] if (s == slots || s == 1) && e == d_e && v == d_v);
                 (fits, format!("[{slots}, {d_e}, {d_v}] or [1, {d_e}, {d_v}]"))

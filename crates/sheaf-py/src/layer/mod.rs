@@ -32,7 +32,7 @@ use crate::run::{Stop, run};
 use inputs::{Given, Inputs, NAMES, Number, SLOTS, Slot, Views};
 use parts::{joined, parts};
 use spec::{Consensus, Spec};
-use work::{Buffers, Call};
+use work::{Buffers, Call, TILE};
 
 /// Shared maps with more numbers than this are prepared once, as one matrix for all agents.
 const LARGE: usize = 1024;
@@ -51,7 +51,7 @@ const LARGE: usize = 1024;
 /// >>> grads = layer.backward(arrays, np.ones_like(x), ["q"])
 /// >>> grads["q"].round(6).ravel().tolist()  # both agents follow the mean of −q
 /// [-1.0, -1.0]
-#[pyclass(frozen, module = "sheaf_admm", name = "Layer")]
+#[pyclass(frozen, subclass, module = "sheaf_admm", name = "Layer")]
 pub struct Layer {
     spec: Spec,
     sheaf: Sheaf,
@@ -186,7 +186,12 @@ impl Layer {
                 z_update = gram;
             }
         }
-        Ok(Call { spec, sheaf, u, inputs, z_update, shared, wanted, stop })
+        let rows = |slot: Slot| match inputs.rows(slot, u.d_v) {
+            0 => Vec::new(),
+            rows => vec![rows; TILE * sheaf.agents()],
+        };
+        let (eq_rows, in_rows) = (rows(Slot::EqB), rows(Slot::InH));
+        Ok(Call { spec, sheaf, u, inputs, z_update, eq_rows, in_rows, shared, wanted, stop })
     }
 
     fn solve<'py, T: Number + Buffers>(

@@ -5,12 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use sheaf_admm::admm::{Gradients, Mode, Options, Problem, Seeds, Start, Workspace};
 use sheaf_admm::sheaf::{Maps, MapsGrad, SharedMaps, SharedMapsGrad, SharedStack, Sheaf, SheafOp, Uniform};
-use sheaf_admm::x_update::{Dense, DenseGrad, Diagonal, DiagonalGrad, Objective, ObjectiveGrad, Penalty};
+use sheaf_admm::x_update::{
+    Curvature, Dense, DenseGrad, Diagonal, DiagonalGrad, Equality, EqualityGrad, Objective, ObjectiveGrad,
+    Penalty, Qp, QpGrad,
+};
 use sheaf_admm::z_update::ZUpdate;
 use sheaf_admm::{Error, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
-use super::inputs::{Inputs, SLOTS, Slot, Views};
+use super::inputs::{Family, Inputs, SLOTS, Slot, Views};
 use super::parts::{ALL, Part};
 use super::spec::Spec;
 use super::views::Stacks;
@@ -18,7 +21,7 @@ use crate::errors::within;
 use crate::run::Stop;
 
 /// Samples that are solved together where the maps are shared: their products are one matrix product.
-const TILE: usize = 8;
+pub const TILE: usize = 8;
 
 /// Everything that the parts of a call share.
 pub struct Call<'a, T: Real> {
@@ -27,6 +30,9 @@ pub struct Call<'a, T: Real> {
     pub u: Uniform,
     pub inputs: Inputs<'a, T>,
     pub z_update: ZUpdate<T>,
+    /// Equalities and inequalities of every agent of the samples that are solved together; empty for none.
+    pub eq_rows: Vec<usize>, // [tile, agents] or []
+    pub in_rows: Vec<usize>,
     /// Shared maps, prepared once; `None` where every part composes its stacks.
     pub shared: Option<SharedStack<T>>,
     pub wanted: [bool; SLOTS],
@@ -101,26 +107,56 @@ impl<T: Real> Call<'_, T> {
             Some(stack) => Maps::Shared(SharedMaps::new(stack)),
             None => stacks.maps(first - group.start, agents),
         };
-        let own = |slot: Slot, one: usize| {
-            inputs.get(slot).map_or(&[][..], |all| &all[first * one..][..count * one])
-        };
-        let n = inputs.states;
-        let objective = match inputs.get(Slot::Quad) {
-            Some(_) => Objective::Dense(Dense { quad: own(Slot::Quad, n * self.u.d_v), q: own(Slot::Q, n) }),
-            None => Objective::Diagonal(Diagonal {
-                l1: inputs.coefficient(Slot::L1, first, count),
-                l2: inputs.coefficient(Slot::L2, first, count),
-                lo: inputs.coefficient(Slot::Lo, first, count),
-                hi: inputs.coefficient(Slot::Hi, first, count),
-                ..Diagonal::new(own(Slot::Diag, n), own(Slot::Q, n))
-            }),
-        };
+        let objective = self.objective(samples);
         let rho = match inputs.get(Slot::Rho) {
             Some(rho) if rho.len() > 1 => Penalty::PerAgent(rho),
             rho => Penalty::Scalar(rho.map_or(T::ONE, |rho| rho[0])),
         };
         let op = SheafOp::batch(self.sheaf, maps, count)?;
         Ok(Problem { op, objective, z_update: &self.z_update, rho, relax: T::from_f64(self.spec.relax) })
+    }
+
+    /// The objectives of some samples.
+    fn objective(&self, samples: &Range<usize>) -> Objective<'_, T> {
+        let (inputs, first, count) = (&self.inputs, samples.start, samples.len());
+        let own = |slot: Slot| {
+            let one = inputs.each(slot);
+            inputs.get(slot).map_or(&[][..], |all| &all[first * one..][..count * one])
+        };
+        let bound = |slot: Slot| inputs.coefficient(slot, first, count);
+        let rows = |rows: &'_ [usize]| rows.len().min(count * self.sheaf.agents());
+        let (equal, limits) = (&self.eq_rows[..rows(&self.eq_rows)], &self.in_rows[..rows(&self.in_rows)]);
+        let (q, quad) = (
+            own(Slot::Q),
+            match inputs.get(Slot::Quad) {
+                Some(_) => Curvature::Dense(own(Slot::Quad)),
+                None => Curvature::Diagonal(own(Slot::Diag)),
+            },
+        );
+        match inputs.family() {
+            Family::Diagonal => Objective::Diagonal(Diagonal {
+                l1: bound(Slot::L1),
+                l2: bound(Slot::L2),
+                lo: bound(Slot::Lo),
+                hi: bound(Slot::Hi),
+                ..Diagonal::new(own(Slot::Diag), q)
+            }),
+            Family::Dense => Objective::Dense(Dense { quad: own(Slot::Quad), q }),
+            Family::Equality => {
+                Objective::Equality(Equality { quad, q, rows: equal, a: own(Slot::EqA), b: own(Slot::EqB) })
+            }
+            Family::Qp => Objective::Qp(Qp {
+                eq_rows: equal,
+                a: own(Slot::EqA),
+                b: own(Slot::EqB),
+                in_rows: limits,
+                g: own(Slot::InG),
+                h: own(Slot::InH),
+                lo: bound(Slot::Lo),
+                hi: bound(Slot::Hi),
+                ..Qp::new(quad, q)
+            }),
+        }
     }
 
     fn start(&self, samples: &Range<usize>) -> Start<'_, T> {
@@ -246,21 +282,25 @@ impl<T: Real> Call<'_, T> {
             (None, true) => MapsGrad::Table(&mut d_stacks[..stacks.grad_len()]),
         };
         let spreads = ALL.map(|slot| self.inputs.spreads(slot));
-        let [q, diag, quad, l1, l2, lo, hi, _, _, _, _, rho, gamma, eta, start] = grads;
-        let of = |grad, slot: Slot| of_samples(grad, spreads[slot as usize], &own, n);
-        let mut objective = match self.inputs.get(Slot::Quad) {
-            Some(_) => ObjectiveGrad::Dense(DenseGrad {
-                quad: of_samples(quad, true, &own, n * self.u.d_v),
-                q: of(q, Slot::Q),
-            }),
-            None => ObjectiveGrad::Diagonal(DiagonalGrad {
-                diag: of(diag, Slot::Diag),
-                q: of(q, Slot::Q),
-                l1: of(l1, Slot::L1),
-                l2: of(l2, Slot::L2),
-                lo: of(lo, Slot::Lo),
-                hi: of(hi, Slot::Hi),
-            }),
+        let [q, diag, quad, l1, l2, lo, hi, eq_a, eq_b, in_g, in_h, _, _, _, _, rho, gamma, eta, start] =
+            grads;
+        let of = |grad, slot: Slot| of_samples(grad, spreads[slot as usize], &own, self.inputs.each(slot));
+        let dense = self.inputs.get(Slot::Quad).is_some();
+        let (q, diag, quad) = (of(q, Slot::Q), of(diag, Slot::Diag), of(quad, Slot::Quad));
+        let (lo, hi, a, b) = (of(lo, Slot::Lo), of(hi, Slot::Hi), of(eq_a, Slot::EqA), of(eq_b, Slot::EqB));
+        let mut objective = match self.inputs.family() {
+            Family::Diagonal => {
+                let (l1, l2) = (of(l1, Slot::L1), of(l2, Slot::L2));
+                ObjectiveGrad::Diagonal(DiagonalGrad { diag, q, l1, l2, lo, hi })
+            }
+            Family::Dense => ObjectiveGrad::Dense(DenseGrad { quad, q }),
+            Family::Equality => {
+                ObjectiveGrad::Equality(EqualityGrad { quad: if dense { quad } else { diag }, q, a, b })
+            }
+            Family::Qp => {
+                let (g, h) = (of(in_g, Slot::InG), of(in_h, Slot::InH));
+                ObjectiveGrad::Qp(QpGrad { quad: if dense { quad } else { diag }, q, a, b, g, h, lo, hi })
+            }
         };
         let (mut none, mut never) = (T::ZERO, T::ZERO);
         let mut gradients = Gradients {

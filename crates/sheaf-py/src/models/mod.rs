@@ -20,6 +20,7 @@ use std::path::Path;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_explore::{Script, Want};
 use sheaf_learn::config::strict;
 use sheaf_learn::model::evaluate::SolveOptions;
 use sheaf_learn::model::settle::Settling;
@@ -266,8 +267,13 @@ impl Model {
         }
     }
 
-    /// Changes the local problems of the agents before they coordinate: `edit` gets the arrays of `problem` and changes
-    /// them in place, or returns others. Returns `x`, the answer `predicted`, and the arrays as `problem`.
+    /// Runs one sample with interventions. `what` is either
+    ///
+    /// * a list of interventions as in docs/explore.md, which act while the agents coordinate: a dictionary of arrays over the
+    ///   iterations, those of the undisturbed run as `base_…`, and `comparison`, which says what followed; `inputs` are further
+    ///   samples that an intervention `{"input": 1}` continues with;
+    /// * or a function that changes the local problems before the agents coordinate: it gets the arrays of `problem` and
+    ///   changes them in place, or returns others; `x`, the answer `predicted`, and the arrays as `problem`.
     ///
     /// >>> import sheaf_admm as sa
     /// >>> model = sa.load("builtin:maze")
@@ -275,16 +281,37 @@ impl Model {
     /// >>> def nothing(problem): pass
     /// >>> bool((model.intervene(maze, nothing)["predicted"] == model.predict(maze)).all())
     /// True
-    #[pyo3(signature = (input, edit, iterations = 100, *, window = 1))]
+    /// >>> kick = {"k": 30, "do": {"noise": {"of": "z", "agents": [40], "deviation": 2, "seed": 1}}}
+    /// >>> film = model.intervene(maze, [kick], 60)
+    /// >>> film["predicted"].shape, bool((film["z"][28] == film["base_z"][28]).all()), bool(film["distance"][29] > 0)
+    /// ((60, 19, 19), True, True)
+    #[pyo3(signature = (input, what, iterations = 100, *, window = 1, inputs = None))]
     fn intervene<'py>(
         slf: &Bound<'py, Self>,
         input: &Bound<'py, PyAny>,
-        edit: &Bound<'py, PyAny>,
+        what: &Bound<'py, PyAny>,
         iterations: usize,
         window: usize,
+        inputs: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let helper = slf.py().import("sheaf_admm._models")?;
-        helper.call_method1("intervene", (slf, input, edit, iterations, window))
+        match what.is_callable() {
+            true => helper.call_method1("intervene", (slf, input, what, iterations, window)),
+            false => helper.call_method1("play", (slf, input, what, iterations, inputs)),
+        }
+    }
+
+    /// Runs a script with and without its interventions: an `.npz` of arrays, and the comparison as JSON.
+    fn _play<'py>(&self, py: Python<'py>, script: &str) -> PyResult<(Bound<'py, PyBytes>, String)> {
+        let (npz, comparison) = run(py, None, |_| {
+            let script = Script::parse(script, "interventions")?;
+            let bytes = encode_weights(self.layout(), self.params(), &self.about()?, Precision::F32)?;
+            let subject = sheaf_explore::open("weights", &WeightsFile::parse("weights", bytes)?)?;
+            let outcome = subject.run(&script, &Want::everything())?;
+            let comparison = serde_json::to_string(&outcome.comparison).unwrap_or_default();
+            Ok((outcome.into_arrays()?.to_npz()?, comparison))
+        })?;
+        Ok((PyBytes::new(py, &npz), comparison))
     }
 
     /// The parameters by name, float32; copies.

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::config::{RESUME_MAY_CHANGE, strict};
+use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage, recipe, strict};
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::task::{Experiment, Task, Training};
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    Init, Origin, Outcome, Progress, Run, TrainEvent, TrainObserver, TrainOptions, Trainable, WeightsFile,
-    train as run_all,
+    Init, Origin, Outcome, Plan, Prepared, Progress, Run, TrainEvent, TrainObserver, WeightsFile, stages,
+    train as run_all, train_stages,
 };
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
@@ -61,46 +61,62 @@ impl TrainObserver for Watcher<'_> {
     }
 
     fn event(&mut self, event: &TrainEvent<'_>) {
-        if let TrainEvent::Evaluated { step, metrics, best } = event {
-            self.tell(|news| {
+        match event {
+            TrainEvent::Evaluated { step, metrics, best } => self.tell(|news| {
                 news.set_item("event", "evaluated")?;
                 news.set_item("step", *step)?;
                 news.set_item("best", *best)?;
                 metrics.iter().try_for_each(|(name, value)| news.set_item(name, *value))
-            });
+            }),
+            TrainEvent::Stage { name, number, count, steps } => self.tell(|news| {
+                news.set_item("event", "stage")?;
+                news.set_item("name", *name)?;
+                news.set_item("number", *number)?;
+                news.set_item("count", *count)?;
+                news.set_item("steps", *steps)
+            }),
+            _ => {}
         }
     }
 }
 
-/// A run that is ready to start.
-struct Prepared {
-    model: Box<dyn Trainable>,
-    task: &'static str,
-    config: String,
-    options: TrainOptions,
-    seed: u64,
+/// What a task makes of an experiment file.
+struct Kind {
+    name: &'static str,
+    recipe: fn(&str, &str, &[String]) -> Result<Recipe>,
+    prepare: fn(&str, &Stage) -> Result<Prepared>,
 }
 
-fn prepare<K: Task>(place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-    let experiment: Experiment<K> = strict::parse(place, text, overrides)?;
-    experiment.check()?;
-    let (config, options) = (strict::to_toml(&experiment)?, experiment.train.options()?);
-    let seed = experiment.train.seed;
-    Ok(Prepared { model: Box::new(Training::new(experiment)?), task: K::NAME, config, options, seed })
-}
-
-fn prepare_any(place: &str, text: &str, overrides: &[String]) -> Result<Prepared> {
-    let malformed = |e| Error::new(ErrorKind::Malformed, place, "an experiment", e);
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| malformed(e.message().to_string()))?;
-    match table.get("task").and_then(|task| task.as_str()) {
-        Some(Maze::NAME) => prepare::<Maze>(place, text, overrides),
-        Some(Sudoku::NAME) => prepare::<Sudoku>(place, text, overrides),
-        Some(Mnist::NAME) => prepare::<Mnist>(place, text, overrides),
-        other => {
-            let got = other.map_or("none".into(), |task| format!("\"{task}\""));
-            Err(Error::new(ErrorKind::Unsupported, format!("{place}: task"), "maze, sudoku or mnist", got))
-        }
+impl Kind {
+    const fn of<K: Task>() -> Self {
+        Self { name: K::NAME, recipe: recipe_of::<K>, prepare: prepare::<K> }
     }
+
+    /// The task that an experiment names.
+    fn find(place: &str, text: &str) -> Result<Self> {
+        let malformed = |e| Error::new(ErrorKind::Malformed, place, "an experiment", e);
+        let table: toml::Table =
+            text.parse().map_err(|e: toml::de::Error| malformed(e.message().to_string()))?;
+        let task = table.get("task").and_then(|task| task.as_str());
+        let known = [Self::of::<Maze>(), Self::of::<Sudoku>(), Self::of::<Mnist>()];
+        known.into_iter().find(|kind| Some(kind.name) == task).ok_or_else(|| {
+            let got = task.map_or("none".into(), |task| format!("\"{task}\""));
+            Error::new(ErrorKind::Unsupported, format!("{place}: task"), "maze, sudoku or mnist", got)
+        })
+    }
+}
+
+fn recipe_of<K: Task>(place: &str, text: &str, overrides: &[String]) -> Result<Recipe> {
+    recipe::<Experiment<K>>(place, text, overrides, |experiment| {
+        experiment.check()?;
+        Ok(K::model(&experiment.model)?.layout().clone())
+    })
+}
+
+fn prepare<K: Task>(place: &str, stage: &Stage) -> Result<Prepared> {
+    let experiment: Experiment<K> = strict::parse(place, &stage.config, &[])?;
+    let (options, seed) = (experiment.train.options()?, experiment.train.seed);
+    Ok(Prepared { model: Box::new(Training::new(experiment)?), config: stage.config.clone(), options, seed })
 }
 
 /// Trains as an experiment says; see `sheaf_admm.train`.
@@ -123,23 +139,25 @@ pub fn train<'py>(
                 read_text_at_most(experiment.as_ref(), MAX_EXPERIMENT_BYTES, "a readable experiment")?,
             ),
         };
-        let mut prepared = prepare_any(place, &text, &overrides)?;
+        let kind = Kind::find(place, &text)?;
+        let recipe = (kind.recipe)(place, &text, &overrides)?;
         let weights = init.as_deref().map(weights).transpose()?;
         let name = init.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let run = Run {
-            dir: &out,
-            task: prepared.task,
-            config: &prepared.config,
-            seed: prepared.seed,
-            options: &prepared.options,
-            resume,
-            checkpoint: None,
-            may_change: RESUME_MAY_CHANGE,
-            init: weights.as_ref().map(|weights| Init { name: &name, weights }),
-            origin: Origin::default(),
-        };
+        let init = weights.as_ref().map(|weights| Init { name: &name, weights });
+        let (dir, task, may_change) = (&*out, kind.name, RESUME_MAY_CHANGE);
         let mut watcher = Watcher { callback: callback.as_ref(), stop, failed: None };
-        let outcome = run_all(&mut *prepared.model, &run, &mut watcher, stop.flag())?;
+        let outcome = if recipe.staged {
+            stages::check_dir(dir, resume)?;
+            let plan = Plan { dir, task, recipe: &recipe, commit: "", resume, may_change, init };
+            let mut prepare = |stage: &Stage| (kind.prepare)(place, stage);
+            train_stages(&plan, &mut prepare, &mut watcher, stop.flag())?
+        } else {
+            let Prepared { mut model, config, options, seed } = (kind.prepare)(place, &recipe.stages[0])?;
+            let (config, options, origin) = (&*config, &options, Origin::default());
+            let run =
+                Run { dir, task, config, seed, options, resume, checkpoint: None, may_change, init, origin };
+            run_all(&mut *model, &run, &mut watcher, stop.flag())?
+        };
         Ok((outcome, watcher.failed))
     })?;
     if let Some(error) = failed {

@@ -2,20 +2,22 @@
 
 pub mod gradient;
 pub mod objective;
+pub mod settings;
 pub mod solution;
 pub mod solver;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use sheaf_admm::ErrorKind;
-use sheaf_admm::network::{AgentId, Coupling, Edge as Link, EdgeId, Network as Inner, Settings};
+use sheaf_admm::network::{AgentId, Coupling, Edge as Link, EdgeId, Network as Inner};
 
 use crate::arrays::{matrix, vector};
 use crate::errors::{Raised, wrong};
 use crate::run::run;
 use objective::{Layout, Objective, Quadratic, Shapes};
+use settings::Settings;
 use solution::Solution;
 use solver::Solver;
 
@@ -121,7 +123,7 @@ static NETWORKS: AtomicU64 = AtomicU64::new(0);
 /// [-0.75]
 #[pyclass(module = "sheaf_admm", name = "Network")]
 pub struct Network {
-    inner: Inner,
+    pub inner: Inner,
     names: Names,
 }
 
@@ -210,42 +212,27 @@ impl Network {
         self.inner.edges()
     }
 
-    /// Solves once. Look at `status`: a limit or an infeasible problem is no exception.
-    #[pyo3(signature = (tol = 1e-6, *, iterations = 10_000, time_limit = None, rho = None, adapt = true, relax = 1.6,
-        scale = true))]
+    /// Solves once. Look at `status`: a limit or an infeasible problem is no exception. `tol` and further keywords are those
+    /// of `Settings`, which may also be given whole.
+    #[pyo3(signature = (tol = None, **settings))]
     fn solve(
         &self,
         py: Python<'_>,
-        tol: f64,
-        iterations: usize,
-        time_limit: Option<f64>,
-        rho: Option<f64>,
-        adapt: bool,
-        relax: f64,
-        scale: bool,
+        tol: Option<&Bound<'_, PyAny>>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Solution> {
-        let mut solver = self.solver(py, tol, iterations, time_limit, rho, adapt, relax, scale)?;
-        solver.solve(py)
+        self.solver(py, tol, settings)?.solve(py)
     }
 
-    /// A solver that is factorised once and solves again and again, from where it ended.
-    #[pyo3(signature = (tol = 1e-6, *, iterations = 10_000, time_limit = None, rho = None, adapt = true, relax = 1.6,
-        scale = true))]
+    /// A solver that is factorised once and solves again and again, from where it ended. Arguments as for `solve`.
+    #[pyo3(signature = (tol = None, **settings))]
     fn solver(
         &self,
         py: Python<'_>,
-        tol: f64,
-        iterations: usize,
-        time_limit: Option<f64>,
-        rho: Option<f64>,
-        adapt: bool,
-        relax: f64,
-        scale: bool,
+        tol: Option<&Bound<'_, PyAny>>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Solver> {
-        let time_limit = time_limit.map(seconds).transpose()?;
-        let settings =
-            Settings { tol, iterations, time_limit, rho, adapt, relax, scale, ..Settings::default() };
-        let inner = &self.inner;
+        let (settings, inner) = (Settings::read(py, tol, settings)?, &self.inner);
         let made = run(py, None, |_| inner.solver(settings))?;
         Ok(Solver { inner: made, names: self.names.clone() })
     }
@@ -253,9 +240,4 @@ impl Network {
     fn __repr__(&self) -> String {
         format!("Network(agents={}, edges={})", self.inner.agents(), self.inner.edges())
     }
-}
-
-fn seconds(limit: f64) -> PyResult<Duration> {
-    let wrong = |_| wrong(ErrorKind::NotPositive, "time_limit", "seconds, 0 or more", limit);
-    Duration::try_from_secs_f64(limit).map_err(wrong)
 }

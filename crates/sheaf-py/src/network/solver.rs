@@ -5,13 +5,14 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
+use sheaf_admm::admm::intervene::{Intervention, Interventions, StartAt};
 use sheaf_admm::network::{AgentId, EdgeId, Solver as Inner, State as Saved};
 use sheaf_admm::{ErrorKind, Result};
 
-use super::Names;
 use super::solution::Solution;
-use crate::arrays::{tensor, vector};
-use crate::errors::{Raised, within, wrong};
+use super::{Names, Network};
+use crate::arrays::{array, tensor, vector};
+use crate::errors::{Raised, within, wrong, wrong_hint};
 use crate::run::{Stop, run};
 
 /// A network that is ready to be solved again and again: the next solve starts where the last one ended.
@@ -78,6 +79,51 @@ impl Solver {
         let inner = &mut self.inner;
         run(py, None, |stop| inner.solve_with(|_| !stop.is_set()).map(|_| ()))?;
         Ok(Solution { solver: Arc::new(self.inner.clone()), names: self.names.clone() })
+    }
+
+    /// Runs so many iterations from the last state with interventions on the way, and leaves the solver as it is: a dictionary
+    /// of arrays, `x`, `z` and `u` `[iterations, numbers of all agents]` in the units of the network, `removed`
+    /// `[iterations, agents]` and `cut` `[iterations, edges]`. `script` is a list of interventions as in docs/explore.md, or a
+    /// dictionary with `start` and `interventions`; `inputs` are networks of the same agents and edges for `{"input": 1}`. An
+    /// empty list gives the undisturbed run.
+    ///
+    /// >>> import sheaf_admm as sa
+    /// >>> net = sa.Network()
+    /// >>> a, b = (net.agent(sa.Quadratic([[1.0]], [q])) for q in (-1.0, -5.0))
+    /// >>> _ = net.agree(a, [[1.0]], b, [[1.0]])
+    /// >>> film = net.solver().play([{"k": 20, "do": {"cut": [[0, 1]]}}], 200)
+    /// >>> film["x"][18].round(1).tolist(), film["x"][-1].round(4).tolist()
+    /// ([3.0, 3.0], [1.0, 5.0])
+    #[pyo3(signature = (script, iterations, *, inputs = None))]
+    fn play<'py>(
+        &self,
+        py: Python<'py>,
+        script: &Bound<'py, PyAny>,
+        iterations: usize,
+        inputs: Option<Vec<PyRef<'py, Network>>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let script = interventions(script)?;
+        let inputs: Vec<_> = inputs.into_iter().flatten().map(|net| net.inner.clone()).collect();
+        let (inner, mut states, mut marks) =
+            (&self.inner, [const { Vec::new() }; 3], [const { Vec::new() }; 2]);
+        let ran = run(py, None, |stop| {
+            let end = inner.play(&inputs, &script, iterations, |now| {
+                let each = states.iter_mut().zip([now.x, now.z, now.u]);
+                each.for_each(|(all, now)| all.extend_from_slice(now));
+                let each = marks.iter_mut().zip([now.removed, now.cut]);
+                each.for_each(|(all, now)| all.extend_from_slice(now));
+                !stop.is_set()
+            })?;
+            Ok(end.iterations)
+        })?;
+        let out = PyDict::new(py);
+        for (name, values) in ["x", "z", "u"].into_iter().zip(states) {
+            out.set_item(name, array(py, &[ran, values.len() / ran.max(1)], values)?)?;
+        }
+        for (name, values) in ["removed", "cut"].into_iter().zip(marks) {
+            out.set_item(name, array(py, &[ran, values.len() / ran.max(1)], values)?)?;
+        }
+        Ok(out)
     }
 
     /// Solves variants of the network, in parallel. Each of `q`, `equal`, `at_most` (by agent) and `offset` (by edge) is a
@@ -178,6 +224,34 @@ impl Solver {
     fn start_at(&mut self, x: &Bound<'_, PyAny>) -> PyResult<()> {
         self.inner.start_at(&vector("start", x, None)?).raised()
     }
+}
+
+/// Interventions from a list or a dictionary of Python.
+fn interventions(script: &Bound<'_, PyAny>) -> PyResult<Interventions> {
+    let py = script.py();
+    let keywords = PyDict::new(py);
+    keywords.set_item("default", py.import("sheaf_admm._models")?.getattr("plain")?)?;
+    let text: String = py.import("json")?.call_method("dumps", (script,), Some(&keywords))?.extract()?;
+    let text = match script.cast::<PyDict>() {
+        Ok(_) => text,
+        Err(_) => format!("{{\"interventions\": {text}}}"),
+    };
+    let read: std::result::Result<Script, _> = serde_json::from_str(&text);
+    let Script { start, interventions: list } = read.map_err(|e| {
+        let hint = "docs/explore.md lists the actions";
+        wrong_hint(ErrorKind::Malformed, "interventions", "a list of interventions", e, hint)
+    })?;
+    Ok(Interventions { start, list })
+}
+
+/// A script without its task: that is the network.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    #[serde(default)]
+    start: Option<StartAt>,
+    #[serde(default)]
+    interventions: Vec<Intervention>,
 }
 
 fn change(name: &str, part: Part, value: &Bound<'_, PyAny>, count: &mut Option<usize>) -> PyResult<Change> {

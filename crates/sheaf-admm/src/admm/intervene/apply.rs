@@ -9,6 +9,7 @@ use crate::admm::{Actor, Before, States};
 pub struct Acting<'a, T> {
     actions: Vec<&'a Intervention>, // by point
     offsets: &'a [usize],
+    unit: &'a [T], // [states], or [] if states have the units of the actions
     /// Iterations before the current part of the solve.
     pub first: usize,
     next: usize,
@@ -41,7 +42,16 @@ impl<'a, T: Real> Acting<'a, T> {
     pub fn new(list: &'a [Intervention], offsets: &'a [usize]) -> Self {
         let mut actions: Vec<&Intervention> = list.iter().filter(|one| one.action.changes_states()).collect();
         actions.sort_by_key(|one| (one.k, one.point()));
-        Self { actions, offsets, first: 0, next: 0, pins: Vec::new(), held: Vec::new() }
+        Self { actions, offsets, unit: &[], first: 0, next: 0, pins: Vec::new(), held: Vec::new() }
+    }
+
+    /// The same for states in other units than those of the actions: a value is unit times its state.
+    pub(crate) fn in_units(self, unit: &'a [T]) -> Self {
+        Self { unit, ..self }
+    }
+
+    fn unit(&self, place: usize) -> T {
+        self.unit.get(place).copied().unwrap_or(T::ONE)
     }
 
     /// Acts at a point of iteration `k`, from 1; returns whether a state changed.
@@ -95,12 +105,10 @@ impl<'a, T: Real> Acting<'a, T> {
         }
         let values = of(states, variable);
         match &one.action {
-            Action::Set { to, .. } => {
-                write(values, &places, to);
-            }
+            Action::Set { to, .. } => self.write(values, &places, to),
             Action::Noise { deviation, seed, .. } => {
                 for &(i, c, place) in &places {
-                    values[place] += T::from_f64(deviation * normal(*seed, one.k, i, c));
+                    values[place] += T::from_f64(deviation * normal(*seed, one.k, i, c)) / self.unit(place);
                 }
             }
             Action::Scale { by, .. } => {
@@ -108,13 +116,24 @@ impl<'a, T: Real> Acting<'a, T> {
             }
             Action::Pin { to, until, .. } => {
                 if let Some(to) = to {
-                    write(values, &places, to);
+                    self.write(values, &places, to);
                 }
                 let places: Vec<usize> = places.iter().map(|&(_, _, place)| place).collect();
                 let values = places.iter().map(|&place| values[place]).collect();
                 self.pins.push(Pinned { of: variable, places, values, until: *until });
             }
             _ => {}
+        }
+    }
+
+    fn write(&self, values: &mut [T], places: &[(usize, usize, usize)], to: &Values) {
+        for (n, &(_, _, place)) in places.iter().enumerate() {
+            let value = match to {
+                Values::One(value) => *value,
+                // One per coordinate repeats for every agent.
+                Values::Each(all) => all[n % all.len().max(1)],
+            };
+            values[place] = T::from_f64(value) / self.unit(place);
         }
     }
 }
@@ -124,16 +143,6 @@ fn of<'s, T>(states: &'s mut States<'_, T>, variable: Variable) -> &'s mut [T] {
         Variable::X => states.x,
         Variable::Z | Variable::H => states.z,
         Variable::U => states.u,
-    }
-}
-
-fn write<T: Real>(values: &mut [T], places: &[(usize, usize, usize)], to: &Values) {
-    for (n, &(_, _, place)) in places.iter().enumerate() {
-        values[place] = T::from_f64(match to {
-            Values::One(value) => *value,
-            // One per coordinate repeats for every agent.
-            Values::Each(all) => all[n % all.len().max(1)],
-        });
     }
 }
 

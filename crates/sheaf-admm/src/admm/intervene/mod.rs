@@ -24,6 +24,7 @@ mod random;
 
 pub use apply::{Acting, Held};
 pub use check::{Kind, Shape};
+pub(crate) use play::Run;
 pub use play::{Now, Played};
 pub use pose::Part;
 pub use random::{chosen, normal};

@@ -57,42 +57,29 @@ impl<T: Real> Problem<'_, T> {
         let (offsets, iterations) = (sheaf.state_offsets(), options.iterations);
         let kind = Kind::Admm;
         interventions.check(&Shape { kind, offsets, edges: &ends, iterations, inputs: inputs.len() })?;
-        let mut run = Run {
-            acting: Acting::new(&interventions.list, offsets),
-            offsets,
-            z: match start {
-                Start::Zeros => vec![T::ZERO; sheaf.state_len()],
-                Start::At(z) | Start::Warm { z, .. } => z.to_vec(),
-            },
-            u: match start {
-                Start::Warm { u, .. } => u.to_vec(),
-                _ => vec![T::ZERO; sheaf.state_len()],
-            },
-            rho: None,
-            ran: 0,
+        let mut z = match start {
+            Start::Zeros => vec![T::ZERO; sheaf.state_len()],
+            Start::At(z) | Start::Warm { z, .. } => z.to_vec(),
+        };
+        let mut u = match start {
+            Start::Warm { u, .. } => u.to_vec(),
+            _ => vec![T::ZERO; sheaf.state_len()],
         };
         if let Some(at) = &interventions.start {
-            for (to, given) in [(&mut run.z, &at.z), (&mut run.u, &at.u)] {
+            for (to, given) in [(&mut z, &at.z), (&mut u, &at.u)] {
                 if !given.is_empty() {
                     *to = scalars(given);
                 }
             }
         }
-        let mut report = None;
-        for part in interventions.parts(sheaf.agents(), &ends, iterations) {
-            let (own, goes_on) = run.part(inputs, &part, options, ws, see)?;
-            report = Some(own);
-            if !goes_on {
-                break;
-            }
-        }
-        let Run { z, u, ran, .. } = run;
-        let report = report.ok_or_else(|| Error::new(ErrorKind::Shape, "parts", "at least one", "none"))?;
-        Ok(Played { z, u, report, iterations: ran })
+        let parts = interventions.parts(sheaf.agents(), &ends, iterations);
+        Run::new(Acting::new(&interventions.list, offsets), offsets, z, u)
+            .all(inputs, &parts, options, ws, see)
     }
 }
 
-struct Run<'a, T> {
+/// A solve in parts, states handed on.
+pub(crate) struct Run<'a, T> {
     acting: Acting<'a, T>,
     offsets: &'a [usize],
     z: Vec<T>,
@@ -102,7 +89,34 @@ struct Run<'a, T> {
     ran: usize,
 }
 
-impl<T: Real> Run<'_, T> {
+impl<'a, T: Real> Run<'a, T> {
+    /// From this state of agents with these offsets.
+    pub fn new(acting: Acting<'a, T>, offsets: &'a [usize], z: Vec<T>, u: Vec<T>) -> Self {
+        Self { acting, offsets, z, u, rho: None, ran: 0 }
+    }
+
+    /// Runs all parts, or until the observer has seen enough.
+    pub fn all(
+        mut self,
+        inputs: &[Problem<'_, T>],
+        parts: &[Part],
+        options: &Options<T>,
+        ws: &mut Workspace<T>,
+        see: &mut dyn FnMut(&Iteration<'_, '_, T>, &Now<'_>) -> bool,
+    ) -> Result<Played<T>> {
+        let mut report = None;
+        for part in parts {
+            let (own, goes_on) = self.part(inputs, part, options, ws, see)?;
+            report = Some(own);
+            if !goes_on {
+                break;
+            }
+        }
+        let Self { z, u, ran, .. } = self;
+        let report = report.ok_or_else(|| Error::new(ErrorKind::Shape, "parts", "at least one", "none"))?;
+        Ok(Played { z, u, report, iterations: ran })
+    }
+
     /// Runs a part; returns whether the observer wants more.
     fn part(
         &mut self,

@@ -91,6 +91,15 @@ impl Part {
         }
     }
 
+    /// The same part of a problem with more agents and other edges: agents beyond the known ones are never removed, and
+    /// edge e is cut if edge `origin[e]` is.
+    pub(crate) fn mapped(&self, agents: usize, origin: &[usize]) -> Self {
+        let mut removed = self.removed.clone();
+        removed.resize(agents, false);
+        let pick = |marks: &[bool]| origin.iter().map(|&e| marks[e]).collect();
+        Self { removed, cut: pick(&self.cut), by_hand: pick(&self.by_hand), ..self.clone() }
+    }
+
     /// The sheaf without the edges that are cut; `None` if none are.
     pub fn sheaf(&self, whole: &Sheaf) -> Result<Option<Sheaf>> {
         self.cut.contains(&true).then(|| whole.without_edges(|e| self.cut[e])).transpose()

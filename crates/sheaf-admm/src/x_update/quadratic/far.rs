@@ -1,15 +1,19 @@
 //! A [`Quadratic`] far away: what certificates ask of it.
 
 use super::Quadratic;
+use super::work::dot;
 use crate::Matrix;
 use crate::matrix::Kind;
 
 impl Quadratic {
-    /// inf d·x over the bounds; `None` with equalities or inequalities, unless d is 0.
+    /// inf d·x over the bounds, or over A x = b for a d = Aᵀy; else `None` with equalities or inequalities, unless d is 0.
     pub(super) fn lowest_in_box(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
         let rows = !self.equal.1.is_empty() || !self.at_most.1.is_empty();
+        if rows && d.iter().all(|d| d.abs() <= zero) {
+            return Some((0.0, 0.0));
+        }
         if rows {
-            return d.iter().all(|d| d.abs() <= zero).then_some((0.0, 0.0));
+            return self.lowest_on_plane(d, zero);
         }
         let (mut value, mut size) = (0.0, 0.0);
         for (j, &d) in d.iter().enumerate() {
@@ -21,6 +25,40 @@ impl Quadratic {
             }
         }
         Some((value, size))
+    }
+
+    /// y·b if d = Aᵀy up to `zero`: then d·x is the same for all x with A x = b. y by conjugate gradients on A Aᵀy = A d, on
+    /// the stack, since it is called while a solve runs; `None` for larger agents.
+    fn lowest_on_plane(&self, d: &[f64], zero: f64) -> Option<(f64, f64)> {
+        const MOST: usize = 64;
+        let (a, b) = &self.equal;
+        if d.len() > MOST || b.len() > MOST {
+            return None;
+        }
+        let [mut y, mut r, mut p] = [[0.0; MOST]; 3];
+        let mut rest = [0.0; MOST];
+        rest[..d.len()].copy_from_slice(d);
+        a.each(|i, j, v| r[i] += v * rest[j]);
+        p.copy_from_slice(&r);
+        let mut c = dot(&r, &r);
+        for _ in 0..4 * b.len() + 4 {
+            let mut q = [0.0; MOST];
+            a.each(|i, j, v| q[j] += v * p[i]);
+            let length = dot(&q, &q);
+            if !(c > 0.0 && length > 0.0) {
+                break;
+            }
+            y.iter_mut().zip(&p).for_each(|(y, p)| *y += c / length * p);
+            rest.iter_mut().zip(&q).for_each(|(rest, q)| *rest -= c / length * q);
+            r.fill(0.0);
+            a.each(|i, j, v| r[i] += v * rest[j]);
+            let next = dot(&r, &r);
+            p.iter_mut().zip(&r).for_each(|(p, r)| *p = r + next / c * *p);
+            c = next;
+        }
+        let met = rest.iter().all(|rest| rest.abs() <= zero);
+        let terms = y.iter().zip(b).map(|(y, b)| y * b);
+        met.then(|| terms.fold((0.0, 0.0), |(value, size), term| (value + term, size + term.abs())))
     }
 
     /// qᵀd + Σ l1|d| if f neither curves up nor ends along d, else ∞. Curvature counts unless it is rounding: a

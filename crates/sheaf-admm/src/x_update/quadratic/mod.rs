@@ -246,14 +246,15 @@ impl Quadratic {
 /// lo ≤ hi, neither NaN nor infinite on the wrong side.
 fn check_order(lo: &[f64], hi: &[f64]) -> Result<()> {
     for (j, (&lo, &hi)) in lo.iter().zip(hi).enumerate() {
-        let place = format!("bounds of coordinate {j}");
-        let got = format_args!("[{lo}, {hi}]").to_string();
+        // Texts are made for mistakes alone: updates of bounds allocate nothing.
+        let place = || format!("bounds of coordinate {j}");
+        let got = || format!("[{lo}, {hi}]");
         if lo.is_nan() || hi.is_nan() || lo == f64::INFINITY || hi == f64::NEG_INFINITY {
             let expected = "numbers, lo below +inf, hi above -inf";
-            return Err(Error::new(ErrorKind::NotFinite, place, expected, got));
+            return Err(Error::new(ErrorKind::NotFinite, place(), expected, got()));
         }
         if lo > hi {
-            return Err(Error::new(ErrorKind::Infeasible, place, "lo ≤ hi", got));
+            return Err(Error::new(ErrorKind::Infeasible, place(), "lo ≤ hi", got()));
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 //! hard edges otherwise.
 
 use crate::Real;
+use crate::clock;
+use crate::linalg::norms::largest;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::z_update::weights::Weights;
@@ -154,7 +156,7 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
         let flat = T::EPSILON.sqrt() * T::EPSILON.sqrt().sqrt() / self.tau;
         p.copy_from_slice(r);
         for _ in 0..STEPS {
-            if c.sqrt() <= floor {
+            if c.sqrt() <= floor || clock::late() {
                 break;
             }
             raw.coboundary_t(p, q, rows);
@@ -178,9 +180,4 @@ impl<T: Real, C: Fn(usize) -> T, H: Fn(usize) -> bool> Augmented<'_, T, C, H> {
         add(dx, r);
         dz.iter_mut().chain(dx.iter_mut()).for_each(|v| *v *= scale);
     }
-}
-
-/// The largest number of a vector; NaN if there is one.
-fn largest<T: Real>(v: &[T]) -> T {
-    v.iter().fold(T::ZERO, |m, v| if v.abs() <= m { m } else { v.abs() })
 }

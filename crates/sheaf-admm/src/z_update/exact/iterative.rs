@@ -14,6 +14,7 @@
 use super::rows::Rows;
 use super::stacks::Stacks;
 use crate::chunks::{self, Cut};
+use crate::clock;
 use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::z_update::InnerReport;
@@ -105,11 +106,9 @@ impl Iterative {
         let m = self.coupled.len();
         let (values, rest) = kept.split_at_mut(self.cols.len());
         let (metric, rest) = rest.split_at_mut(m);
-        let (diagonal, rest) = rest.split_at_mut(m);
-        let pull = &mut rest[2 * m..3 * m];
+        let diagonal = &mut rest[..m];
         values.fill(T::ZERO);
         diagonal.fill(T::ZERO);
-        pull.fill(T::ZERO);
         for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
             for &place in self.compact[range[0]..range[1]].iter().filter(|p| **p != u32::MAX) {
                 metric[place as usize] = T::ONE / weights.of(i);
@@ -121,9 +120,6 @@ impl Iterative {
                 let entries = self.rows.values(row, stacks);
                 for (s, f) in entries.clone() {
                     let at = self.compact[s] as usize;
-                    if let Some(b) = op.raw().offsets() {
-                        pull[at] += g * f * b[row];
-                    }
                     for (other, v) in entries.clone() {
                         if other == s {
                             diagonal[at] += g * f * v;
@@ -134,8 +130,33 @@ impl Iterative {
                 }
             }
         }
+        self.pull(op, stacks, weight, kept);
         self.rescale(weights, kept);
         Ok(())
+    }
+
+    /// Σ γω Fᵀb.
+    pub(super) fn pull<T: Real>(
+        &self,
+        op: &SheafOp<'_, T>,
+        stacks: &Stacks<'_, T>,
+        weight: impl Fn(usize) -> T,
+        kept: &mut [T],
+    ) {
+        let m = self.coupled.len();
+        let pull = &mut kept[self.cols.len() + 4 * m..][..m];
+        pull.fill(T::ZERO);
+        let Some(b) = op.raw().offsets() else { return };
+        for (e, edge) in op.sheaf().edges().iter().enumerate() {
+            let g = weight(e);
+            for row in edge.start as usize..(edge.start + edge.dim) as usize {
+                if b[row] != T::ZERO {
+                    self.rows
+                        .values(row, stacks)
+                        .for_each(|(s, f)| pull[self.compact[s] as usize] += g * f * b[row]);
+                }
+            }
+        }
     }
 
     fn position(&self, row: usize, col: u32) -> usize {
@@ -202,7 +223,7 @@ impl Iterative {
                 Ok([sum])
             })?;
             // Written so that NaN ends the loop too.
-            if !(length > T::ZERO && length.is_finite()) || report.steps > STEPS {
+            if !(length > T::ZERO && length.is_finite()) || report.steps > STEPS || clock::late() {
                 report.converged = false;
                 break;
             }

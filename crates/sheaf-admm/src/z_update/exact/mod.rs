@@ -177,10 +177,10 @@ impl<T: Real> Exact<T> {
         if lens(op.sheaf()) == lens(&self.plan.sheaf) { Ok(()) } else { Err(another_sheaf(op)) }
     }
 
-    /// Length of what `prepare` leaves at the front of the scratch: the factor and τ, or the shifts.
+    /// Length of what `prepare` leaves at the front of the scratch: the factor, τ and h, or the shifts.
     fn room(&self) -> usize {
         match &self.plan.method {
-            Method::Factor(system) => pad(system.symbolic.factor_len() + 1),
+            Method::Factor(system) => pad(system.symbolic.factor_len() + 2),
             Method::Means(_) => pad(self.plan.sheaf.state_len()),
             Method::Iterative(system) => pad(system.room()),
             Method::TooLarge(_) => 0,
@@ -240,7 +240,9 @@ impl<T: Real> Exact<T> {
         system.assemble(op, &stacks, &weights, |e| self.coefficient(op, &weights, tau, e), values)?;
         check_finite("exact solver, entries of its matrix", values)?;
         let (factor, rest) = kept.split_at_mut(system.symbolic.factor_len());
-        rest[0] = tau;
+        (rest[0], rest[1]) = (tau, T::ZERO);
+        #[cfg(test)]
+        FACTORED.set(FACTORED.get() + 1);
         T::sparse_factor(&system.symbolic, values, factor, work).map_err(|unknown| {
             Error::new(
                 ErrorKind::NotPositiveDefinite,
@@ -249,16 +251,43 @@ impl<T: Real> Exact<T> {
                 "another",
             )
             .hint("the system is too badly scaled for this precision, or has entries that are not finite")
-        })
+        })?;
+        rest[1] = weights.mean;
+        Ok(())
     }
 
     /// As `prepare` after a change of all penalties by a common factor. Returns false if that is no shorter.
     pub(super) fn rescale(&self, rho: &Penalty<'_, T>, scratch: &mut [T]) -> bool {
-        if let Method::Iterative(system) = &self.plan.method {
-            system.rescale(&Weights::new(rho), scratch);
-            return true;
+        match &self.plan.method {
+            Method::Iterative(system) => system.rescale(&Weights::new(rho), scratch),
+            Method::Factor(system) if self.agreement != Agreement::Hard => {
+                // Soft edges compare with the penalty: the factor is that of one h.
+                return scratch[system.symbolic.factor_len() + 1] == Weights::new(rho).mean;
+            }
+            Method::Factor(_) | Method::Means(_) | Method::TooLarge(_) => {}
         }
-        self.agreement == Agreement::Hard
+        true
+    }
+
+    /// After a change of the offsets alone: no factor depends on them.
+    pub(super) fn move_offsets(
+        &self,
+        op: &SheafOp<'_, T>,
+        rho: &Penalty<'_, T>,
+        scratch: &mut [T],
+    ) -> Result<()> {
+        let (kept, work) = scratch.split_at_mut(self.room());
+        let stacks = Stacks::new(op, &mut work[..Stacks::scratch_len(op)]);
+        match &self.plan.method {
+            Method::Means(components) => components.prepare(op, &stacks, &mut kept[..op.sheaf().state_len()]),
+            Method::Iterative(system) => {
+                let weights = Weights::new(rho);
+                let weight = |e| self.coefficient(op, &weights, T::ZERO, e) * weights.mean;
+                system.pull(op, &stacks, weight, kept);
+                Ok(())
+            }
+            Method::Factor(_) | Method::TooLarge(_) => Ok(()),
+        }
     }
 
     /// τ: large, but not so large that rounding errors of A reach the solution.
@@ -376,6 +405,12 @@ impl<T: Real> Exact<T> {
             self.solve(op, &weights, kept, w, affine, z, x, own)
         })
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Factorisations of this thread.
+    pub(crate) static FACTORED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// The fewest coupled numbers that are worth more than a factorisation.

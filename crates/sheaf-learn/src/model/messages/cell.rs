@@ -70,14 +70,7 @@ impl Messages {
         let bias = &params[self.update_input.bias().expect("declared with a bias")];
         context.chunks_exact_mut(self.d_v).for_each(|row| row.copy_from_slice(bias));
         let rows = h.len() / self.d_v;
-        gemm_in(
-            self.precision,
-            context,
-            Mat::new(normed, rows, self.d_v),
-            self.input_part(params, 1),
-            T::ONE,
-            T::ONE,
-        );
+        self.multiply(context, Mat::new(normed, rows, self.d_v), self.input_part(params, 1), T::ONE);
     }
 
     /// Adjoint of [`context`](Self::context): adds to `d_h` and `d_params`; overwrites `normed`.
@@ -94,10 +87,15 @@ impl Messages {
         let d = Mat::new(d_context, rows, d_v);
         let weight = self.update_input.weight();
         let d_weight = &mut d_params[weight.start + d_v * d_v..weight.end];
-        gemm_in(self.precision, d_weight, Mat::new(normed, rows, d_v).t(), d, T::ONE, T::ONE);
+        self.multiply(d_weight, Mat::new(normed, rows, d_v).t(), d, T::ONE);
         column_sums(d_context, &mut d_params[self.update_input.bias().expect("declared with a bias")]);
-        gemm_in(self.precision, normed, d, self.input_part(params, 1).t(), T::ONE, T::ZERO);
+        self.multiply(normed, d, self.input_part(params, 1).t(), T::ZERO);
         self.context_norm.vjp(params, h, normed, Some(d_h), d_params);
+    }
+
+    /// out = a·b + beta·out, in the precision of the products.
+    fn multiply<T: Real>(&self, out: &mut [T], a: Mat<'_, T>, b: Mat<'_, T>, beta: T) {
+        gemm_in(self.precision, out, a, b, T::ONE, beta);
     }
 
     /// Rows of U for the aggregated messages (0) or for the context (1).
@@ -123,14 +121,7 @@ impl Messages {
         let s_rows = Mat::new(s, rows, d_v);
         let y = &mut w.y[..rows * sent];
         y.chunks_exact_mut(sent).for_each(|row| row.copy_from_slice(&params[self.bias.clone()]));
-        gemm_in(
-            self.precision,
-            y,
-            s_rows,
-            Mat::new(&params[self.kernel.clone()], sent, d_v).t(),
-            T::ONE,
-            T::ONE,
-        );
+        self.multiply(y, s_rows, Mat::new(&params[self.kernel.clone()], sent, d_v).t(), T::ONE);
         aggregate(self.kind, links, self.width, y, saved.a, marks);
         if let Some(layer) = &self.own {
             let own = &mut w.own[..rows * self.width];
@@ -148,14 +139,7 @@ impl Messages {
         let normed = &mut w.normed[..rows * d_v];
         self.aggregated_norm.forward(params, a, normed);
         saved.v.copy_from_slice(context);
-        gemm_in(
-            self.precision,
-            saved.v,
-            Mat::new(normed, rows, d_v),
-            self.input_part(params, 0),
-            T::ONE,
-            T::ONE,
-        );
+        self.multiply(saved.v, Mat::new(normed, rows, d_v), self.input_part(params, 0), T::ONE);
         let (wide, normed) = (&mut w.wide[..rows * 2 * d_v], &mut w.normed[..rows * 2 * d_v]);
         join(d_v, s, saved.v, wide);
         self.gate_norm.forward(params, wide, normed);
@@ -207,7 +191,7 @@ impl Messages {
         self.update_gate.vjp_weights(normed, d_z, d_params);
         self.reset_gate.vjp_input(params, d_r, d_norm);
         let update = Mat::new(&params[self.update_gate.weight()], 2 * d_v, d_v);
-        gemm_in(self.precision, d_norm, Mat::new(d_z, rows, d_v), update.t(), T::ONE, T::ONE);
+        self.multiply(d_norm, Mat::new(d_z, rows, d_v), update.t(), T::ONE);
         d_wide.fill(T::ZERO);
         self.gate_norm.vjp(params, wide, d_norm, Some(d_wide), d_params);
         split_add(d_v, d_wide, d_s, d_u);
@@ -234,8 +218,8 @@ impl Messages {
         self.aggregated_norm.forward(params, a, normed);
         let weight = self.update_input.weight();
         let d_weight = &mut d_params[weight.start..weight.start + d_v * d_v];
-        gemm_in(self.precision, d_weight, Mat::new(normed, rows, d_v).t(), d_u, T::ONE, T::ONE);
-        gemm_in(self.precision, d_norm, d_u, self.input_part(params, 0).t(), T::ONE, T::ZERO);
+        self.multiply(d_weight, Mat::new(normed, rows, d_v).t(), d_u, T::ONE);
+        self.multiply(d_norm, d_u, self.input_part(params, 0).t(), T::ZERO);
         d_p.fill(T::ZERO);
         self.aggregated_norm.vjp(params, a, d_norm, Some(d_p), d_params);
         let d_a = match &self.to_state {
@@ -257,23 +241,9 @@ impl Messages {
         d_y.fill(T::ZERO);
         aggregate_vjp(self.kind, links, self.width, marks, d_a, d_y);
         let d_y_rows = Mat::new(d_y, rows, sent);
-        gemm_in(
-            self.precision,
-            &mut d_params[self.kernel.clone()],
-            d_y_rows.t(),
-            Mat::new(s, rows, d_v),
-            T::ONE,
-            T::ONE,
-        );
+        self.multiply(&mut d_params[self.kernel.clone()], d_y_rows.t(), Mat::new(s, rows, d_v), T::ONE);
         column_sums(d_y, &mut d_params[self.bias.clone()]);
-        gemm_in(
-            self.precision,
-            d_s,
-            d_y_rows,
-            Mat::new(&params[self.kernel.clone()], sent, d_v),
-            T::ONE,
-            T::ONE,
-        );
+        self.multiply(d_s, d_y_rows, Mat::new(&params[self.kernel.clone()], sent, d_v), T::ONE);
     }
 
     /// The states before the first round.
