@@ -67,7 +67,10 @@ impl<T: Real> Anderson<T> {
         let each = self.f[0].iter_mut().zip(self.start.iter()).zip(z.iter().zip(u));
         each.for_each(|((f, &w), (&z, &u))| *f = (z + u) - w);
         let size = norm(&self.f[0][..n]);
-        let worse = self.tried.take().is_some_and(|before| !(size <= before));
+        let worse = self
+            .tried
+            .take()
+            .is_some_and(|before| size.partial_cmp(&before).is_none_or(|order| order.is_gt()));
         if worse {
             // Back to where the combination began.
             let (row, z_row) = (tape.row(k + 1) * n, tape.z_row(k + 1) * n);
@@ -130,7 +133,7 @@ fn solve<T: Real>(gram: &[[T; MEMORY]; MEMORY], m: usize, gamma: &mut [T; MEMORY
     let trace = (0..m).map(|j| a[j][j]).fold(T::ZERO, |sum, v| sum + v);
     (0..m).for_each(|j| a[j][j] += trace * T::EPSILON * T::from_f64(1e3));
     for p in 0..m {
-        if !(a[p][p] > T::ZERO) {
+        if a[p][p].partial_cmp(&T::ZERO).is_none_or(|order| order.is_le()) {
             return false;
         }
         for i in p + 1..m {
@@ -148,7 +151,7 @@ fn solve<T: Real>(gram: &[[T; MEMORY]; MEMORY], m: usize, gamma: &mut [T; MEMORY
             let known = gamma[j];
             gamma[p] -= a[p][j] * known;
         }
-        gamma[p] = gamma[p] / a[p][p];
+        gamma[p] /= a[p][p];
     }
     gamma[..m].iter().all(|g| g.is_finite())
 }
