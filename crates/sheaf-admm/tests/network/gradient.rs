@@ -189,8 +189,8 @@ fn the_gradient_is_that_of_the_solution_where_a_solve_has_nothing_to_do() {
     }
     let rows: Vec<f64> = (0..400).map(|k| ((k / 20) as f64).sin()).collect();
     // Two agents that start at their solution, three on a path that agree from the start, targets constant along rows.
-    let cases: [(&[f64], &[(usize, usize)]); 3] =
-        [(&[1.0, -2.0], &[(0, 1)]), (&[2.0; 3], &[(0, 1), (1, 2)]), (&rows, &grid)];
+    type Case<'c> = (&'c [f64], &'c [(usize, usize)]);
+    let cases: [Case<'_>; 3] = [(&[1.0, -2.0], &[(0, 1)]), (&[2.0; 3], &[(0, 1), (1, 2)]), (&rows, &grid)];
     for (q, pairs) in cases {
         let d_x = TestRng::new(9).normals(q.len());
         let mean = d_x.iter().sum::<f64>() / q.len() as f64;
