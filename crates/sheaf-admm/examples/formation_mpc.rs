@@ -124,14 +124,19 @@ pub fn main() -> Outcome {
         1e3 * slowest
     );
     assert!(off < 0.05, "the formation must arrive");
-    let mut picture = Picture::new([-3.0, -3.0], [7.0, 6.0]);
+    let mut picture = Picture::new([-2.8, -2.3], [6.4, 5.0]);
+    // The outline of the formation, every fifth plan, under the paths.
+    for t in (0..=STEPS).step_by(5) {
+        let outline = [0, 1, 2, 3, 0].map(|i: usize| paths[i][t]);
+        picture.line(&outline, if t == STEPS { "#666666" } else { "#cccccc" }, 1.0);
+    }
     for (i, path) in paths.iter().enumerate() {
         picture.line(path, COLOURS[i], 2.5);
         path.iter().step_by(5).for_each(|p| picture.dot(*p, COLOURS[i], 3.0));
         picture.dot(path[path.len() - 1], COLOURS[i], 7.0);
     }
-    picture.line(&[0, 1, 2, 3, 0].map(|i: usize| states[i][0]), "#999999", 1.0);
-    picture.text([-2.9, 5.7], "four vehicles find their square and carry it to the goal");
+    picture.text([-2.7, 4.7], "Four vehicles find their square and carry it to the goal.");
+    picture.text([-2.7, 4.35], "A small dot, and the grey outline of the formation, every fifth plan.");
     picture.save()?;
     Ok(())
 }

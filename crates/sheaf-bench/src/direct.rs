@@ -18,9 +18,9 @@ const REFINEMENTS: usize = 20;
 /// Factors and solves.
 pub fn direct(program: &Program, tol: f64) -> Answer {
     match solve(program, tol) {
-        Ok((x, true)) => Answer { status: "solved".into(), x },
-        Ok((x, false)) => Answer { status: "inexact".into(), x },
-        Err(e) => Answer { status: e, x: Vec::new() },
+        Ok((x, true)) => Answer::new("solved".into(), x),
+        Ok((x, false)) => Answer::new("inexact".into(), x),
+        Err(e) => Answer::without(e),
     }
 }
 

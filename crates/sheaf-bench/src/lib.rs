@@ -9,13 +9,15 @@
 //! | `formation` | 4 vehicles, 60 numbers each | soft, plans of positions; the slowest of 40 plans, each from the last |
 //!
 //! Solvers: `sheaf-admm`, `clarabel`, `osqp`, and `faer`, one sparse factorisation of the whole. Every row runs in a process of
-//! its own, so that its peak memory is its own. Time runs from plain numbers to a solution: what a solver builds for itself
+//! its own, so that its peak memory is its own. OSQP runs where `python3` (or what `SHEAF_PYTHON` names) has the package
+//! `osqp`. Time runs from plain numbers to a solution: what a solver builds for itself
 //! counts. `error` is the largest difference from an independent solution, relative to its largest number (at least 1).
 
 mod direct;
 pub mod graph;
 pub mod instance;
 mod measure;
+mod osqp;
 mod parent;
 mod program;
 mod small;
@@ -84,7 +86,7 @@ pub fn measure(problem: &str, solver: &str, agents: usize, limit: Duration) -> R
             let general: Option<small::General> = match solver {
                 "sheaf-admm" => None,
                 "clarabel" => Some(solvers::clarabel),
-                "osqp" => Some(solvers::osqp),
+                "osqp" => Some(osqp::osqp),
                 "faer" => Some(|program, tol, _| direct::direct(&program, tol)),
                 _ => return Err(unknown("solver", solver, &SOLVERS)),
             };
@@ -92,7 +94,8 @@ pub fn measure(problem: &str, solver: &str, agents: usize, limit: Duration) -> R
                 "power-flow" => small::power_flow(general, TOL, limit)?,
                 _ => small::formation(general, TOL, limit)?,
             };
-            (measured.answer, measured.cost, status_mb("self", "VmHWM"), measured.oracle)
+            let peak = measured.answer.peak_rss_mb.or(status_mb("self", "VmHWM"));
+            (measured.answer, measured.cost, peak, measured.oracle)
         }
         _ => {
             let pairs = match problem {
@@ -105,7 +108,7 @@ pub fn measure(problem: &str, solver: &str, agents: usize, limit: Duration) -> R
             let instance = Instance::new(count, pairs, problem.ends_with("hard"), SEED);
             let (answer, cost) = large(&instance, solver, limit)?;
             // Before the oracle needs memory of its own.
-            let peak = status_mb("self", "VmHWM");
+            let peak = answer.peak_rss_mb.or(status_mb("self", "VmHWM"));
             let oracle = if answer.x.is_empty() { Vec::new() } else { instance.oracle() };
             (answer, cost, peak, oracle)
         }
@@ -128,11 +131,12 @@ fn large(instance: &Instance, solver: &str, limit: Duration) -> Result<(Answer, 
     let answer = match solver {
         "sheaf-admm" => solvers::ours(instance, TOL, limit)?,
         "clarabel" => solvers::clarabel(Program::of_instance(instance), TOL, limit),
-        "osqp" => solvers::osqp(Program::of_instance(instance), TOL, limit),
+        "osqp" => osqp::osqp(Program::of_instance(instance), TOL, limit),
         "faer" => direct::direct(&Program::of_instance(instance), TOL),
         _ => return Err(unknown("solver", solver, &SOLVERS)),
     };
-    Ok((answer, clock.cost()))
+    let cost = answer.cost.unwrap_or_else(|| clock.cost());
+    Ok((answer, cost))
 }
 
 fn difference(x: &[f64], oracle: &[f64]) -> f64 {

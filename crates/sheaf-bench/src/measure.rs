@@ -47,3 +47,11 @@ pub fn status_mb(process: &str, key: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.starts_with(key))?;
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }
+
+/// The memory of a process and of those it has started, in MB; 0 if the system does not tell.
+pub fn family_mb(process: u32) -> f64 {
+    let own = process.to_string();
+    let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+    let each = std::iter::once(own.as_str()).chain(children.split_whitespace());
+    each.filter_map(|process| status_mb(process, "VmHWM")).sum()
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
-use crate::measure::status_mb;
+use crate::measure::family_mb;
 use crate::{PROBLEMS, Row, SOLVERS, size};
 
 /// What to measure.
@@ -67,7 +67,7 @@ fn one(options: &Options, problem: &str, solver: &str, mut command: Command) -> 
         if let Some(status) = child.try_wait().map_err(process)? {
             break status;
         }
-        peak = peak.max(status_mb(&child.id().to_string(), "VmHWM").unwrap_or(0.0));
+        peak = peak.max(family_mb(child.id()));
         if peak > options.memory_mb {
             stop(&mut child).map_err(process)?;
             return Ok(failed(format!("above {:.0} MB", options.memory_mb), Some(peak)));

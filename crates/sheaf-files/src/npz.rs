@@ -1,7 +1,7 @@
 //! NumPy's `.npz` files: a zip archive with one `.npy` array per entry, through the crates `zip` and `npyz`.
 //!
 //! Reads what `numpy.savez` and `numpy.savez_compressed` write and writes what `numpy.load` reads, for little-endian
-//! arrays of bytes, booleans, 32- and 64-bit integers and floats in C order. An entry is decoded on request, so an
+//! arrays of bytes, booleans, 32- and 64-bit integers and floats, in C or Fortran order. An entry is decoded on request, so an
 //! array of an unsupported type does not affect the others. The same arrays give the same bytes.
 //!
 //! Input is not trusted. An array may have at most [`MAX_ARRAY_BYTES`]; its header is checked before it is parsed.
@@ -157,11 +157,7 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     let mut reader = BufReader::with_capacity(1 << 16, start.as_slice().chain(entry));
     let file = NpyFile::new(&mut reader).map_err(broken)?;
     let shape: Vec<usize> = file.shape().iter().map(|&n| n as usize).collect();
-    // With at most one axis longer than 1 both orders are the same.
-    if file.order() == Order::Fortran && shape.iter().filter(|&&n| n != 1).count() > 1 {
-        let hint = "numpy.ascontiguousarray(array) before saving";
-        return Err(unsupported("an array in C order", "one in Fortran order", hint));
-    }
+    let fortran = file.order() == Order::Fortran;
     let descr = file.dtype().descr();
     let Some(width) = Values::width(&descr) else {
         let expected = "little-endian uint8, bool, int32, int64, float32 or float64";
@@ -181,6 +177,8 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     let values = Values::read(file).map_err(broken)?;
     // Reading to the end checks the checksum.
     match reader.read(&mut [0]).map_err(broken)? {
+        // NumPy saves a transposed array as it lies in memory.
+        0 if fortran => Array::new(shape.clone(), values.from_fortran(&shape)),
         0 => Array::new(shape, values),
         _ => Err(malformed("as many bytes as the directory says", "more".into())),
     }

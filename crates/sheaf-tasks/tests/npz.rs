@@ -70,9 +70,15 @@ fn what_numpy_writes_is_read() {
 }
 
 #[test]
-fn types_and_orders_that_are_not_supported_say_what_to_do() {
+fn an_array_in_fortran_order_is_read_as_numpy_shows_it() {
     let file = Npz::read(&fixture("numpy_stored.npz")).unwrap();
-    for (name, hint) in [("fortran", "ascontiguousarray"), ("big_endian", "astype"), ("text", "astype")] {
+    assert_eq!(file.array("fortran").unwrap(), array(&[2, 3], Values::I32((0..6).collect())));
+}
+
+#[test]
+fn types_that_are_not_supported_say_what_to_do() {
+    let file = Npz::read(&fixture("numpy_stored.npz")).unwrap();
+    for (name, hint) in [("big_endian", "astype"), ("text", "astype")] {
         let error = file.array(name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.place().contains(name) && error.hint_text().unwrap().contains(hint), "{error}");

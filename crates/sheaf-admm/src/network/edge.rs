@@ -56,15 +56,15 @@ pub enum Coupling {
 }
 
 impl Coupling {
-    pub(super) fn validate(self, place: &str) -> Result<()> {
+    pub(super) fn validate(self) -> Result<()> {
         match self {
             Self::Hard => Ok(()),
             Self::Soft { weight } | Self::L1 { weight } | Self::L2 { weight } => {
-                check_positive(&format!("weight of {place}"), weight)
+                check_positive("weight", weight)
             }
             Self::Huber { weight, delta } => {
-                check_positive(&format!("weight of {place}"), weight)?;
-                check_positive(&format!("delta of {place}"), delta)
+                check_positive("weight", weight)?;
+                check_positive("delta", delta)
             }
         }
     }
@@ -135,17 +135,18 @@ impl Edge {
         self.offset.len()
     }
 
-    pub(super) fn validate(&self, place: &str, dims: [usize; 2]) -> Result<()> {
-        for ((end, (_, map)), dim) in ["a", "b"].into_iter().zip(&self.ends).zip(dims) {
-            let place = format!("{place}, map of end {end}");
-            map.check(&place)?;
-            map.check_cols(&place, dim)?;
+    /// Texts are made for mistakes alone: a network may have millions of edges.
+    pub(super) fn validate(&self, dims: [usize; 2]) -> Result<()> {
+        let places = ["map of end a", "map of end b"];
+        for ((place, (_, map)), dim) in places.into_iter().zip(&self.ends).zip(dims) {
+            map.check(place)?;
+            map.check_cols(place, dim)?;
         }
         let rows = self.ends[0].1.rows();
-        check_len(&format!("{place}, rows of the map of end b"), rows, self.ends[1].1.rows())?;
-        check_len(&format!("{place}, offset"), rows, self.offset.len())?;
-        check_positive(&format!("{place}, rows of the maps"), rows as f64)?;
-        check_finite(&format!("{place}, offset"), &self.offset)?;
-        self.coupling.validate(place)
+        check_len("rows of the map of end b", rows, self.ends[1].1.rows())?;
+        check_len("offset", rows, self.offset.len())?;
+        check_positive("rows of the maps", rows as f64)?;
+        check_finite("offset", &self.offset)?;
+        self.coupling.validate()
     }
 }

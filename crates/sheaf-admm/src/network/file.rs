@@ -282,6 +282,14 @@ pub struct Mistake {
     pub error: Error,
 }
 
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
 impl From<Mistake> for Error {
     fn from(mistake: Mistake) -> Self {
         mistake.error

@@ -117,12 +117,16 @@ impl Network {
 
     /// Adds an agent with an objective that others may use too.
     pub fn shared_agent(&mut self, map: Arc<dyn Proximal<f64>>) -> Result<AgentId> {
-        let id = AgentId(self.agents.len());
-        let place = |e: Error| named(format!("agent {}", id.0), e);
-        map.validate().map_err(place)?;
-        check_positive("size of x", map.dim() as f64).map_err(place)?;
+        let number = self.agents.len();
+        self.add_agent(map).map_err(|e| named(format!("agent {number}"), e))
+    }
+
+    /// As [`shared_agent`](Self::shared_agent); errors name a part of the agent, not the agent.
+    pub(crate) fn add_agent(&mut self, map: Arc<dyn Proximal<f64>>) -> Result<AgentId> {
+        map.validate()?;
+        check_positive("size of x", map.dim() as f64)?;
         self.agents.push(Agent { map, penalty: Vec::new() });
-        Ok(id)
+        Ok(AgentId(self.agents.len() - 1))
     }
 
     /// Adds a hard edge: F_a x_a = F_b x_b.
@@ -138,12 +142,17 @@ impl Network {
 
     /// Adds an edge with an offset, a cost of disagreement, or both.
     pub fn edge(&mut self, edge: Edge) -> Result<EdgeId> {
-        let place = format!("edge {}", self.edges.len());
+        let number = self.edges.len();
+        self.add_edge(edge).map_err(|e| named(format!("edge {number}"), e))
+    }
+
+    /// As [`edge`](Self::edge); errors name a part of the edge, not the edge.
+    pub(crate) fn add_edge(&mut self, edge: Edge) -> Result<EdgeId> {
         let mut dims = [0; 2];
         for (dim, (agent, _)) in dims.iter_mut().zip(&edge.ends) {
-            *dim = self.objective(*agent).map_err(|e| named(place.clone(), e))?.dim();
+            *dim = self.objective(*agent)?.dim();
         }
-        edge.validate(&place, dims)?;
+        edge.validate(dims)?;
         self.edges.push(edge);
         Ok(EdgeId(self.edges.len() - 1))
     }

@@ -361,10 +361,14 @@ fn a_time_limit_ends_large_solves() {
     let mut solver = net.into_solver(settings).unwrap();
     // The first solve factorises.
     solver.solve().unwrap();
-    let began = Instant::now();
-    let solution = solver.solve().unwrap();
-    assert!(matches!(solution.status(), Status::TimeLimit | Status::Inexact(_)), "{}", solution.status());
-    let over = began.elapsed().saturating_sub(limit);
-    // 100 ms on an idle machine; tests share theirs.
-    assert!(over < Duration::from_millis(400), "{over:?}");
+    // Other tests share the machine, and may keep a solve waiting: the best of a few counts.
+    let over = (0..5).map(|_| {
+        solver.reset();
+        let began = Instant::now();
+        let status = solver.solve().unwrap().status();
+        assert!(matches!(status, Status::TimeLimit | Status::Inexact(_)), "{status}");
+        began.elapsed().saturating_sub(limit)
+    });
+    let over = over.min().unwrap();
+    assert!(over < Duration::from_millis(100), "{over:?}");
 }

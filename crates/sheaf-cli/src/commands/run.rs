@@ -10,7 +10,7 @@ use sheaf_learn::train::file::{read_at_most, write_whole};
 
 use super::{Job, check_out, without_effect};
 use crate::args::RunArgs;
-use crate::problem::{Folder, Format, MAX_BYTES, Read, read};
+use crate::problem::{Folder, Format, MAX_BYTES, Read, located, read};
 use crate::report::{Report, count, duration};
 
 /// Checks the arguments; the job reads the file and solves.
@@ -37,7 +37,7 @@ pub fn run(args: RunArgs, json: bool) -> Result<Box<dyn Job>> {
             ..file
         };
         let mut solver = network.solver(settings)?;
-        let solution = solver.solve()?;
+        let solution = solver.solve().map_err(|e| located(e, &bytes, format, &place))?;
         let names = Names::of(&problem);
         let mut report = Report::new();
         if args.report {

@@ -42,6 +42,11 @@ macro_rules! types {
                 }
             }
 
+            /// The same array with the last axis varying fastest, from one whose first axis does.
+            pub(super) fn from_fortran(self, shape: &[usize]) -> Self {
+                match self { $(Self::$variant(v) => Self::$variant(reordered(&v, shape)),)* }
+            }
+
             pub(super) fn write(&self, shape: &[u64], out: impl Write) -> io::Result<()> {
                 match self { $(Self::$variant(v) => {
                     let mut writer = npyz::WriteOptions::new().default_dtype().shape(shape).writer(out).begin_nd()?;
@@ -60,6 +65,25 @@ types! {
     I64(i64) "int64" "'<i8'"
     F32(f32) "float32" "'<f4'"
     F64(f64) "float64" "'<f8'"
+}
+
+/// Values whose first axis varies fastest, in the order in which the last one does.
+fn reordered<T: Copy>(values: &[T], shape: &[usize]) -> Vec<T> {
+    let mut steps = vec![1; shape.len()];
+    (1..shape.len()).for_each(|axis| steps[axis] = steps[axis - 1] * shape[axis - 1]);
+    let (mut at, mut place) = (vec![0; shape.len()], 0);
+    let mut out = Vec::with_capacity(values.len());
+    while out.len() < values.len() {
+        out.push(values[place]);
+        for axis in (0..shape.len()).rev() {
+            (at[axis], place) = (at[axis] + 1, place + steps[axis]);
+            if at[axis] < shape[axis] {
+                break;
+            }
+            (at[axis], place) = (0, place - steps[axis] * shape[axis]);
+        }
+    }
+    out
 }
 
 /// Numbers with a shape, the last axis varying fastest.

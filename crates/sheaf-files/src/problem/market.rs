@@ -70,25 +70,52 @@ pub fn read(bytes: &[u8], place: &str) -> Result<Matrix> {
             }
             Ok(Matrix::sparse(rows, cols, entries))
         }
-        ("array", &[rows, cols]) if mirror.is_none() && field != "pattern" => {
+        ("array", &[rows, cols]) if field != "pattern" => {
             let (rows, cols) = (size(place, at, rows)?, size(place, at, cols)?);
+            if mirror.is_some() && rows != cols {
+                return Err(wrong(
+                    place,
+                    at,
+                    &format!("a square matrix, as {shape} says"),
+                    &format!("{sizes:?}"),
+                ));
+            }
             let mut columns = Vec::new();
             for (at, line) in lines {
                 columns.extend(numbers(line).ok_or_else(|| wrong(place, at, "numbers", line))?);
             }
-            if rows.checked_mul(cols) != Some(columns.len()) {
-                return Err(wrong(
-                    place,
-                    at,
-                    &format!("{rows} × {cols} numbers"),
-                    &columns.len().to_string(),
-                ));
-            }
-            let entry = |k: usize| columns[(k % cols.max(1)) * rows + k / cols.max(1)];
-            Ok(Matrix::dense(rows, cols, (0..columns.len()).map(entry).collect::<Vec<_>>()))
+            array(rows, cols, mirror, &columns).ok_or_else(|| {
+                let expected = format!("the numbers of a {shape} {rows} × {cols} matrix");
+                wrong(place, at, &expected, &columns.len().to_string())
+            })
         }
-        _ => Err(wrong(place, at, "sizes as the header says (arrays: general only)", &format!("{sizes:?}"))),
+        _ => Err(wrong(place, at, "sizes as the header says", &format!("{sizes:?}"))),
     }
+}
+
+/// A matrix from its columns, of which symmetric ones hold the lower half (without the diagonal if it is 0); `None` if
+/// there are more or fewer numbers.
+fn array(rows: usize, cols: usize, mirror: Option<f64>, columns: &[f64]) -> Option<Matrix> {
+    let half =
+        |skip: usize| rows.checked_add(1).and_then(|n| rows.checked_mul(n)).map(|n| n / 2 - skip * rows);
+    let first = usize::from(mirror == Some(-1.0));
+    let count = if mirror.is_some() { half(first) } else { rows.checked_mul(cols) };
+    if count != Some(columns.len()) {
+        return None;
+    }
+    let mut values = vec![0.0; rows.checked_mul(cols)?];
+    let mut next = columns.iter();
+    for col in 0..cols {
+        let from = if mirror.is_some() { col + first } else { 0 };
+        for row in from..rows {
+            let value = *next.next()?;
+            if let Some(sign) = mirror {
+                values[col * cols + row] = sign * value;
+            }
+            values[row * cols + col] = value;
+        }
+    }
+    Some(Matrix::dense(rows, cols, values))
 }
 
 fn numbers(line: &str) -> Option<Vec<f64>> {
@@ -118,6 +145,11 @@ mod tests {
         assert_eq!(read(sparse, "m").unwrap().to_dense(), [3.5, -1.0, -1.0, 0.0]);
         let dense = b"%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n5\n6\n";
         assert_eq!(read(dense, "m").unwrap().to_dense(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+        // What scipy.io.mmwrite makes of a symmetric array.
+        let half = b"%%MatrixMarket matrix array real symmetric\n%\n3 3\n1\n2\n3\n4\n5\n6\n";
+        assert_eq!(read(half, "m").unwrap().to_dense(), [1.0, 2.0, 3.0, 2.0, 4.0, 5.0, 3.0, 5.0, 6.0]);
+        let skew = b"%%MatrixMarket matrix array integer skew-symmetric\n3 3\n1\n2\n3\n";
+        assert_eq!(read(skew, "m").unwrap().to_dense(), [0.0, -1.0, -2.0, 1.0, 0.0, -3.0, 2.0, 3.0, 0.0]);
     }
 
     #[test]
@@ -134,6 +166,9 @@ mod tests {
             ("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "m:3"),
             ("%%MatrixMarket matrix coordinate real general\n2 2 1.5\n1 1 1\n", "m:2"),
             ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 nan\n", "m:3"),
+            ("%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n2\n3\n", "m:2"),
+            ("%%MatrixMarket matrix array real symmetric\n2 3\n1\n2\n3\n", "m:2"),
+            ("%%MatrixMarket matrix array real skew-symmetric\n0 0\n1\n", "m:2"),
             ("%%MatrixMarket matrix array complex general\n1 1\n1 1\n", "m:1"),
         ] {
             let error = read(text.as_bytes(), "m").unwrap_err();

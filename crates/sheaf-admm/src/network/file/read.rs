@@ -8,6 +8,7 @@ use super::{
     FileAgent, FileCoupling, FileEdge, FileEnd, FileMap, FileMatrix, FileNorm, FileSettings, Loader, Mistake,
     Numbers, Problem, Step,
 };
+use crate::error::check_len;
 use crate::network::{AgentId, Coupling, Edge, Network, Settings, named};
 use crate::x_update::{Ball, Huber, Logistic, Norm, Proximal, Quadratic, SecondOrderCone, Simplex};
 use crate::{Error, ErrorKind, Matrix, Result};
@@ -37,7 +38,7 @@ impl Problem {
             let fail = |(rest, error)| mistake("agents", i, rest, named(format!("agent {label}"), error));
             let map = agent.objective(loader).map_err(fail)?;
             states.add(map.dim()).map_err(|e| fail((vec![], e)))?;
-            let id = net.shared_agent(map).map_err(|e| mistake("agents", i, vec![], e))?;
+            let id = net.add_agent(map).map_err(|e| fail((key_of(&e), e)))?;
             if let Some(penalty) = &agent.penalty {
                 let numbers =
                     penalty.read(None, loader).map_err(|e| fail((vec![Step::Key("penalty")], e)))?;
@@ -60,7 +61,7 @@ impl Problem {
             let fail = |(rest, error)| mistake("edges", e, rest, named(format!("edge {label}"), error));
             let edge = edge.edge(&names, net.agents(), loader).map_err(fail)?;
             rows.add(edge.ends[0].1.rows()).map_err(|e| fail((vec![], e)))?;
-            net.edge(edge).map_err(|error| mistake("edges", e, vec![], error))?;
+            net.add_edge(edge).map_err(|e| fail((key_of(&e), e)))?;
         }
         Ok(net)
     }
@@ -97,6 +98,36 @@ pub fn seconds(place: &str, seconds: f64) -> Result<Duration> {
 fn mistake(list: &'static str, index: usize, rest: Vec<Step>, error: Error) -> Mistake {
     let path = [Step::Key(list), Step::Index(index)].into_iter().chain(rest).collect();
     Mistake { path, error }
+}
+
+/// The key that a mistake of a whole agent or edge is about, from the place that its error names; none if it is about more
+/// than one.
+fn key_of(error: &Error) -> Vec<Step> {
+    const KEYS: [(&str, &str); 18] = [
+        ("Q", "Q"),
+        ("q", "q"),
+        ("l1", "l1"),
+        ("l2", "l2"),
+        ("tether", "tether"),
+        ("lower", "lower"),
+        ("upper", "upper"),
+        ("bounds", "lower"),
+        ("equalities", "equal"),
+        ("right side of equalities", "equal"),
+        ("inequalities", "at_most"),
+        ("right side of inequalities", "at_most"),
+        ("map of end a", "F_a"),
+        ("map of end b", "F_b"),
+        ("rows of the map of end b", "F_b"),
+        ("offset", "offset"),
+        ("weight", "coupling"),
+        ("delta", "coupling"),
+    ];
+    let names = |name: &str| {
+        let rest = error.place().strip_prefix(name);
+        rest.is_some_and(|rest| rest.chars().next().is_none_or(|c| !c.is_alphanumeric()))
+    };
+    KEYS.into_iter().find(|(name, _)| names(name)).map(|(_, key)| Step::Key(key)).into_iter().collect()
 }
 
 /// The key of a mistake.
@@ -230,8 +261,14 @@ impl FileEdge {
 }
 
 impl Numbers {
-    /// Finite numbers; one stands for `count` equal ones.
+    /// Finite numbers, `count` of them if that is known; one stands for `count` equal ones.
     fn read(&self, count: Option<usize>, loader: &mut impl Loader) -> Result<Vec<f64>> {
+        let numbers = self.listed(count, loader)?;
+        count.map_or(Ok(()), |count| check_len("numbers", count, numbers.len()))?;
+        Ok(numbers)
+    }
+
+    fn listed(&self, count: Option<usize>, loader: &mut impl Loader) -> Result<Vec<f64>> {
         match self {
             Self::One(value) => {
                 let count = count.unwrap_or(1);

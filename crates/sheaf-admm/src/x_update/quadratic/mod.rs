@@ -83,6 +83,8 @@ pub struct Quadratic {
     envelope: Option<Arc<Envelope>>,
     /// Names the matrices: a factor in scratch belongs to this stamp and a penalty.
     stamp: u64,
+    /// Length of the scratch. Solves ask every agent for it in every iteration.
+    room: usize,
 }
 
 static STAMPS: AtomicU64 = AtomicU64::new(1);
@@ -108,8 +110,10 @@ impl Quadratic {
             equal: none(),
             at_most: none(),
             envelope,
-            stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
+            stamp: 0,
+            room: 0,
         }
+        .renewed()
     }
 
     /// qᵀx alone.
@@ -161,6 +165,7 @@ impl Quadratic {
 
     fn renewed(mut self) -> Self {
         self.stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+        self.room = self.work_len();
         self
     }
 

@@ -45,17 +45,20 @@ impl Proximal<f64> for Quadratic {
             ));
         }
         check_order(&self.lo, &self.hi)?;
-        for (name, (matrix, right)) in [("equalities", &self.equal), ("inequalities", &self.at_most)] {
+        for (name, side, (matrix, right)) in [
+            ("equalities", "right side of equalities", &self.equal),
+            ("inequalities", "right side of inequalities", &self.at_most),
+        ] {
             matrix.check(name)?;
             matrix.check_cols(name, d)?;
-            check_len(&format!("right side of {name}"), matrix.rows(), right.len())?;
-            check_finite(&format!("right side of {name}"), right)?;
+            check_len(side, matrix.rows(), right.len())?;
+            check_finite(side, right)?;
         }
         Ok(())
     }
 
     fn scratch_len(&self) -> usize {
-        self.work_len()
+        self.room
     }
 
     fn prepare(&self, rho: f64, scratch: &mut [f64]) -> Result<()> {

@@ -38,7 +38,7 @@ impl Quadratic {
         out.set_scaled_bounds(self, d);
         out.equal = (columns(&self.equal.0, d), self.equal.1.clone());
         out.at_most = (columns(&self.at_most.0, d), self.at_most.1.clone());
-        out
+        out.renewed()
     }
 
     /// q̂ from the quadratic that this one is a scaled copy of.

@@ -19,12 +19,12 @@ use crate::linalg::scratch::Scratch;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::z_update::InnerReport;
 use crate::z_update::weights::Weights;
-use crate::{Real, Result};
+use crate::{Error, ErrorKind, Real, Result};
 
 /// By how much a warm-started solve reduces its residual.
 pub(super) const REDUCE: f64 = 0.03;
 /// The most steps of one solve.
-const STEPS: usize = 2000;
+pub(super) const STEPS: usize = 2000;
 
 /// The pattern of L on the numbers that edges read.
 #[derive(Debug)]
@@ -49,15 +49,17 @@ struct Kept<'s, T> {
 
 impl Iterative {
     pub(super) fn new<T: Real>(op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Option<Self> {
-        let (sheaf, rows) = (op.sheaf(), Rows::new(op, stacks)?);
+        let (sheaf, rows) = (op.sheaf(), Rows::new(op.sheaf())?);
         let mut compact = vec![u32::MAX; sheaf.state_len()];
-        rows.entries().iter().for_each(|e| compact[e.state as usize] = 0);
+        for (e, edge) in sheaf.edges().iter().enumerate() {
+            (0..edge.dim as usize).for_each(|r| rows.row(e, r, stacks).for_each(|(s, _)| compact[s] = 0));
+        }
         let mut coupled = Vec::new();
         for (k, place) in compact.iter_mut().enumerate().filter(|(_, place)| **place == 0) {
             *place = coupled.len() as u32;
             coupled.push(k as u32);
         }
-        let (starts, cols) = pattern(sheaf, &rows, &compact, coupled.len());
+        let (starts, cols) = pattern(sheaf, &rows, stacks, &compact, coupled.len());
         let chunk_start = |c: usize| {
             let first = sheaf.state_offsets()[chunks::agents(c, sheaf.agents()).start];
             coupled.partition_point(|&k| (k as usize) < first)
@@ -70,6 +72,28 @@ impl Iterative {
     /// How many numbers are coupled.
     pub(super) fn unknowns(&self) -> usize {
         self.coupled.len()
+    }
+
+    /// Entries of L.
+    pub(super) fn entries(&self) -> usize {
+        self.cols.len() + self.coupled.len()
+    }
+
+    /// The largest number on the diagonal of L; `weight(e)` is γω_e.
+    pub(super) fn largest_diagonal<T: Real>(
+        &self,
+        op: &SheafOp<'_, T>,
+        stacks: &Stacks<'_, T>,
+        weight: impl Fn(usize) -> T,
+    ) -> T {
+        let mut diagonal = vec![T::ZERO; op.sheaf().state_len()];
+        for (e, edge) in op.sheaf().edges().iter().enumerate() {
+            let g = weight(e);
+            for r in 0..edge.dim as usize {
+                self.rows.row(e, r, stacks).for_each(|(s, f)| diagonal[s] += g * f * f);
+            }
+        }
+        diagonal.into_iter().fold(T::ZERO, |m, d| m.max(d))
     }
 
     /// Length of what `prepare` leaves.
@@ -102,7 +126,6 @@ impl Iterative {
         weight: impl Fn(usize) -> T,
         kept: &mut [T],
     ) -> Result<()> {
-        self.rows.check(op, stacks)?;
         let m = self.coupled.len();
         let (values, rest) = kept.split_at_mut(self.cols.len());
         let (metric, rest) = rest.split_at_mut(m);
@@ -116,16 +139,17 @@ impl Iterative {
         }
         for (e, edge) in op.sheaf().edges().iter().enumerate() {
             let g = weight(e);
-            for row in edge.start as usize..(edge.start + edge.dim) as usize {
-                let entries = self.rows.values(row, stacks);
+            for r in 0..edge.dim as usize {
+                let entries = self.rows.row(e, r, stacks);
                 for (s, f) in entries.clone() {
-                    let at = self.compact[s] as usize;
+                    let at = self.compact[s];
                     for (other, v) in entries.clone() {
-                        if other == s {
-                            diagonal[at] += g * f * v;
-                        } else {
-                            values[self.position(at, self.compact[other])] += g * f * v;
-                        }
+                        let place = match (other == s, self.position(at, self.compact[other])) {
+                            (true, _) if at != u32::MAX => &mut diagonal[at as usize],
+                            (false, Some(place)) => &mut values[place],
+                            _ => return Err(another_pattern(e)),
+                        };
+                        *place += g * f * v;
                     }
                 }
             }
@@ -149,20 +173,21 @@ impl Iterative {
         let Some(b) = op.raw().offsets() else { return };
         for (e, edge) in op.sheaf().edges().iter().enumerate() {
             let g = weight(e);
-            for row in edge.start as usize..(edge.start + edge.dim) as usize {
-                if b[row] != T::ZERO {
+            for r in 0..edge.dim as usize {
+                let b = b[edge.start as usize + r];
+                if b != T::ZERO {
                     self.rows
-                        .values(row, stacks)
-                        .for_each(|(s, f)| pull[self.compact[s] as usize] += g * f * b[row]);
+                        .row(e, r, stacks)
+                        .for_each(|(s, f)| pull[self.compact[s] as usize] += g * f * b);
                 }
             }
         }
     }
 
-    fn position(&self, row: usize, col: u32) -> usize {
-        let own = self.starts[row]..self.starts[row + 1];
-        // Every pair of a row of F is in the pattern.
-        own.start + self.cols[own.clone()].partition_point(|&c| c < col).min(own.len() - 1)
+    /// Where an entry off the diagonal lies, if it is in the pattern. Rows are short: a plain search is the fastest.
+    fn position(&self, row: u32, col: u32) -> Option<usize> {
+        let own = *self.starts.get(row as usize)?..*self.starts.get(row as usize + 1)?;
+        self.cols[own.clone()].iter().position(|&c| c == col).map(|at| own.start + at)
     }
 
     /// κ, and what depends on it.
@@ -178,7 +203,7 @@ impl Iterative {
         back[2 * m] = kappa;
     }
 
-    /// z for target `w`, from `start`, with the residual reduced by `reduce`, or to rounding level.
+    /// z for target `w`, from `start`, with the residual reduced by `reduce`, or to rounding level, in at most `most` steps.
     pub(super) fn solve<T: Real>(
         &self,
         kept: &[T],
@@ -188,6 +213,7 @@ impl Iterative {
         affine: bool,
         z: &mut [T],
         scratch: &mut [T],
+        most: usize,
     ) -> Result<InnerReport> {
         let (m, kept, chunks, bounds) =
             (self.coupled.len(), self.kept(kept), self.chunks(), &self.bounds[..]);
@@ -223,7 +249,7 @@ impl Iterative {
                 Ok([sum])
             })?;
             // Written so that NaN ends the loop too.
-            if !(length > T::ZERO && length.is_finite()) || report.steps > STEPS || clock::late() {
+            if !(length > T::ZERO && length.is_finite()) || report.steps > most || clock::late() {
                 report.converged = false;
                 break;
             }
@@ -281,20 +307,30 @@ impl Iterative {
     }
 }
 
+fn another_pattern(e: usize) -> Error {
+    let place = format!("exact solver, maps of edge {e}");
+    let expected = "zeros where the maps it was made for have them";
+    Error::new(ErrorKind::Unsupported, place, expected, "another number")
+        .hint("make it anew with Exact::automatic, or with Exact::new for maps of any pattern")
+}
+
 /// Rows and columns of L off the diagonal, for the compact numbers.
-fn pattern(sheaf: &Sheaf, rows: &Rows, compact: &[u32], m: usize) -> (Vec<usize>, Vec<u32>) {
+fn pattern<T: Real>(
+    sheaf: &Sheaf,
+    rows: &Rows,
+    stacks: &Stacks<'_, T>,
+    compact: &[u32],
+    m: usize,
+) -> (Vec<usize>, Vec<u32>) {
     // Rows of one edge often couple the same pairs: each pair of an edge is counted once.
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut each = |f: &mut dyn FnMut(u32, u32)| {
-        for edge in sheaf.edges() {
+        for (e, edge) in sheaf.edges().iter().enumerate() {
             pairs.clear();
-            for row in edge.start as usize..(edge.start + edge.dim) as usize {
-                let own = rows.row(row);
-                for (i, a) in own.iter().enumerate() {
-                    for b in own[..i].iter().filter(|b| b.state != a.state) {
-                        let (a, b) = (compact[a.state as usize], compact[b.state as usize]);
-                        pairs.extend([(a, b), (b, a)]);
-                    }
+            for r in 0..edge.dim as usize {
+                let own = rows.row(e, r, stacks);
+                for (a, _) in own.clone() {
+                    pairs.extend(own.clone().filter(|b| b.0 != a).map(|(b, _)| (compact[a], compact[b])));
                 }
             }
             pairs.sort_unstable();

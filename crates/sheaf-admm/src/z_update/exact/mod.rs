@@ -15,12 +15,13 @@
 //!
 //! Where all edges are hard and compare single numbers ([`Exact::for_maps`] looks), the solution has a closed form, a mean
 //! over each [component](components), and nothing is factored. Large soft systems ([`Exact::automatic`] looks) are solved by
-//! [conjugate gradients](iterative) that start at the previous z.
+//! [conjugate gradients](iterative) that start at the previous z, where they [converge quickly](choice).
 //!
 //! The adjoint is that of the [solution](super::solution), with the same factor. In the hard case this is the derivative
 //! along changes of F that keep its rank, the only ones along which the projection is smooth.
 
 mod again;
+mod choice;
 mod components;
 mod hard;
 mod iterative;
@@ -42,7 +43,7 @@ use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 use components::Components;
 use hard::Augmented;
-use iterative::{Iterative, REDUCE};
+use iterative::{Iterative, REDUCE, STEPS};
 use stacks::Stacks;
 use system::System;
 
@@ -113,14 +114,21 @@ impl<T: Real> Exact<T> {
     }
 
     /// As [`for_maps`](Self::for_maps), but soft systems of more than 20,000 coupled numbers are solved by conjugate
-    /// gradients, to the accuracy that ADMM needs, instead of a factorisation.
+    /// gradients, to the accuracy that ADMM needs, instead of a factorisation, unless a trial shows that they are slow there and
+    /// that the factor is thin.
     pub fn automatic(op: &SheafOp<'_, T>, agreement: Agreement<T>) -> Result<Self> {
         let one = op.sample(0);
-        if agreement != Agreement::Hard && !op.has_hard_edges() && one.sheaf().state_len() > LARGE {
+        let Agreement::Soft { gamma } = agreement else { return Self::for_maps(op, agreement) };
+        if !op.has_hard_edges() && one.sheaf().state_len() > LARGE {
             let mut scratch = vec![T::ZERO; Stacks::scratch_len(&one)];
             let stacks = Stacks::new(&one, &mut scratch);
             if let Some(system) = Iterative::new(&one, &stacks).filter(|s| s.unknowns() > LARGE) {
-                return Ok(Self::with(one.sheaf(), agreement, Method::Iterative(Box::new(system))));
+                let weight = |e: usize| gamma * one.edge_weights().map_or(T::ONE, |weights| weights[e]);
+                let method = match choice::factor(&one, &stacks, &system, weight)? {
+                    Some(factor) => Method::Factor(Box::new(factor)),
+                    None => Method::Iterative(Box::new(system)),
+                };
+                return Ok(Self::with(one.sheaf(), agreement, method));
             }
         }
         Self::for_maps(op, agreement)
@@ -277,7 +285,7 @@ impl<T: Real> Exact<T> {
                 Ok(())
             }
             Method::Iterative(system) => {
-                system.solve(kept, w, w, T::ZERO, affine, z, work)?;
+                system.solve(kept, w, w, T::ZERO, affine, z, work, STEPS)?;
                 let coefficient = |e| self.coefficient(op, weights, T::ZERO, e);
                 let rows = &mut work[..op.sheaf().row_len()];
                 system.multipliers(op, coefficient, affine, z, x, rows);
@@ -301,7 +309,7 @@ impl<T: Real> Exact<T> {
         self.check_sheaf(op)?;
         let (kept, work) = scratch.split_at_mut(self.room());
         if let Method::Iterative(system) = &self.plan.method {
-            return system.solve(kept, w, z_prev, T::from_f64(REDUCE), true, z, work);
+            return system.solve(kept, w, z_prev, T::from_f64(REDUCE), true, z, work, STEPS);
         }
         let mut work = Scratch::new(work);
         let x = work.take(op.sheaf().edge_len());
