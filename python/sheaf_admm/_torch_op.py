@@ -29,6 +29,14 @@ class Numbered(Layer):
         self.number = next(_numbers)
         _layers[self.number] = self
 
+    def __reduce__(self):
+        return (_made_again, self.__getnewargs_ex__())
+
+
+def _made_again(arguments: tuple, options: dict) -> Numbered:
+    """A copy, under a number of its own."""
+    return Numbered(*arguments, **options)
+
 
 def _layer(number: int) -> Numbered:
     """The layer of a number. Compiled code knows no more of it, and may outlive it."""

@@ -189,6 +189,14 @@ def test_a_second_derivative_is_refused():
         grad.sum().backward()
 
 
+def test_layers_are_copied_and_pickled():
+    inputs, _ = tensors()
+    made = st.layer(GRAPH, **SIZES, iterations=3, relax=1.2, window=2, adjoint=2, threads=1)
+    for again in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert again.number != made.number
+        assert torch.equal(st.solve(again, **inputs), st.solve(made, **inputs))
+
+
 def test_a_layer_lives_as_long_as_somebody_needs_it():
     from sheaf_admm._torch_op import _layers
 
