@@ -5,7 +5,8 @@
 All sides run in one process, one after another in every round, on the same inputs and the same number of threads; the medians
 over the rounds give the ratios, once of the time that passed and once of the CPU time of all threads, which other work on the
 machine hardly changes. The results are compared first. The last column is what crossing the border costs: the time
-of a call through torch beyond that of the same call on arrays.
+of a call through torch beyond that of the same call on arrays. A second line splits the layer's time, and says for shared maps
+how many operations its products and those of plain torch need, beside what a large product of torch reaches here.
 """
 
 import argparse
@@ -126,6 +127,42 @@ def compare(name, batch, rounds):
     return [{side: statistics.median(t[k] for t in times) for side, times in seconds.items()} for k in (0, 1)]
 
 
+def parts(name, batch, rounds):
+    """Median seconds of the layer's forward and backward pass, and 10⁹ operations of the products of layer and plain torch."""
+    graph, d_v, d_e, rank, iterations, usual = CASES[name]
+    batch = batch or usual
+    arrays = inputs(graph, d_v, d_e, rank, batch)
+    made = sa.Layer(graph, d_v, d_e, iterations, steps=STEPS)
+    wanted, seconds = [k for k in arrays if k != "lo"], ([], [])
+    for _ in range(rounds + 1):
+        begin = time.perf_counter()
+        x = made.forward(arrays)
+        between = time.perf_counter()
+        made.backward(arrays, 2 * x, wanted)
+        for times, span in zip(seconds, (between - begin, time.perf_counter() - between)):
+            times.append(span)
+    forward, backward = (statistics.median(times[1:]) for times in seconds)
+    m = graph.slots * d_e
+    rows = 2e-9 * batch * graph.agents * iterations
+    # In the space of projections: one product with the maps in, one with their Gram matrix a step, one out. Backward solves
+    # again; its reverse sweep has each of these products once for the states and once for the maps.
+    layer = 4 * rows * (2 * m * d_v + STEPS * m * m)
+    # Plain: the Laplacian is two products, the first residual has one more than the steps; backward doubles each product.
+    plain = 3 * rows * 2 * (STEPS + 1) * m * d_v
+    return forward, backward, layer if arrays.get("maps", np.empty(0)).ndim == 3 else None, plain
+
+
+def peak():
+    """10⁹ operations a second of a large product of torch."""
+    a = torch.randn(2048, 2048)
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - begin)
+    return 2e-9 * 2048**3 / min(seconds)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=5)
@@ -141,6 +178,12 @@ def main():
             ratios = ", ".join(f"{side} takes {times[side] / mine:.1f} times as long" for side in others)
             border = 100 * (1 - times["arrays"] / mine)
             print(f"{name}, {what}: {mine * 1e3:.1f} ms a batch; {ratios}; border {border:.1f} %", flush=True)
+        forward, backward, layer, plain = parts(name, arguments.batch, arguments.rounds)
+        line = f"{name}, on arrays: forward {forward * 1e3:.1f} ms, backward {backward * 1e3:.1f} ms"
+        if layer is not None:
+            rate = layer / (forward + backward)
+            line += f"; {layer:.0f} GFLOP at {rate:.0f} GFLOP/s, plain torch needs {plain:.0f}; a product of torch {peak():.0f} GFLOP/s"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

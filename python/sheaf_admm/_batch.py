@@ -23,6 +23,9 @@ class Batch(Sequence):
     def __getitem__(self, i):
         return self._solutions[i]
 
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} variants, {sum(self.solved)} solved)"
+
     @property
     def status(self) -> list:
         """How each solve ended."""
@@ -75,6 +78,9 @@ class BatchGradient(Sequence):
 
     def __getitem__(self, i):
         return self._gradients[i]
+
+    def __repr__(self) -> str:
+        return f"BatchGradient({len(self)} variants)"
 
     def agent(self, agent: Any) -> dict:
         """Of an agent's objective, as `Gradient.agent`, every array `[variants, …]`; sparse matrices in a list."""

@@ -1,31 +1,50 @@
 """The layer as an operator of torch: a custom operator from torch 2.4 on, an autograd function below.
 
 An operator of torch takes tensors, numbers and text. Layers are therefore registered under a number, when they are made:
-`torch.compile` traces calls, and a call must change nothing.
+`torch.compile` traces calls, and a call must change nothing. The register does not keep a layer alive; a graph that waits
+for its gradient does.
 """
 
 from __future__ import annotations
 
-import threading
+import itertools
+import weakref
 from typing import Any, List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
+from ._errors import mistake
 from ._native import Layer
 
-_layers: List[Layer] = []
-_lock = threading.Lock()
+_layers: weakref.WeakValueDictionary[int, Numbered] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
 
 
 class Numbered(Layer):
-    """A layer with a number. It stays registered as long as the process lives."""
+    """A layer with a number, under which it is registered as long as it lives."""
 
     def __init__(self, *arguments: Any, **options: Any):
         self.last_only = self.window == 1
-        with _lock:
-            self.number = len(_layers)
-            _layers.append(self)
+        self.number = next(_numbers)
+        _layers[self.number] = self
+
+    def __reduce__(self):
+        return (_made_again, self.__getnewargs_ex__())
+
+
+def _made_again(arguments: tuple, options: dict) -> Numbered:
+    """A copy, under a number of its own."""
+    return Numbered(*arguments, **options)
+
+
+def _layer(number: int) -> Numbered:
+    """The layer of a number. Compiled code knows no more of it, and may outlive it."""
+    found = _layers.get(number)
+    if found is None:
+        hint = "keep the layer, or the module that owns it, until the gradients of compiled code are computed"
+        raise mistake("Unsupported", "layer", "one that is still there", f"number {number}, which is not", hint)
+    return found
 
 
 def _arrays(names: str, tensors: Sequence[Tensor], index: Optional[Tensor], scale: Optional[float]) -> dict:
@@ -41,7 +60,7 @@ def _arrays(names: str, tensors: Sequence[Tensor], index: Optional[Tensor], scal
 def _forward(
     tensors: Sequence[Tensor], index: Optional[Tensor], number: int, names: str, scale: Optional[float]
 ) -> Tensor:
-    return torch.from_numpy(_layers[number].forward(_arrays(names, tensors, index, scale)))
+    return torch.from_numpy(_layer(number).forward(_arrays(names, tensors, index, scale)))
 
 
 def _backward(
@@ -56,7 +75,7 @@ def _backward(
     """The gradients of the wanted tensors, one after another."""
     some = [name for name, want in zip(names.split(), wanted) if want]
     arrays = _arrays(names, tensors, index, scale)
-    grads = _layers[number].backward(arrays, d_x.detach().contiguous().numpy(), some)
+    grads = _layer(number).backward(arrays, d_x.detach().contiguous().numpy(), some)
     return [torch.from_numpy(grads[name]) for name in some]
 
 
@@ -65,7 +84,7 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, call, index, *tensors):
-        ctx.call, ctx.index = call, index
+        ctx.call, ctx.index, ctx.layer = call, index, _layer(call[0])
         ctx.save_for_backward(*tensors)
         return _forward(tensors, index, *call)
 
@@ -92,7 +111,7 @@ if _has_custom_op():
     @_solve.register_fake
     def _(tensors, index, number, names, scale):
         q = tensors[0]
-        return q.new_empty((_layers[number].window, *q.shape))
+        return q.new_empty((_layer(number).window, *q.shape))
 
     @torch.library.custom_op("sheaf_admm::solve_backward", mutates_args=(), device_types="cpu")
     def _solve_backward(
@@ -112,7 +131,7 @@ if _has_custom_op():
 
     def _setup(ctx, inputs, output):
         tensors, index, *ctx.call = inputs
-        ctx.count, ctx.has_index = len(tensors), index is not None
+        ctx.layer, ctx.has_index = _layer(ctx.call[0]), index is not None
         ctx.save_for_backward(*tensors, *([index] if index is not None else []))
 
     def _reverse(ctx, d_x):

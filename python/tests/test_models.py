@@ -243,11 +243,11 @@ def test_training_reports_every_step_and_leaves_a_run(tmp_path):
 def test_a_recipe_in_stages_is_trained_stage_by_stage(tmp_path):
     recipe = SMALL + "\n[[stage]]\nname = \"first\"\n[[stage]]\nname = \"second\"\ntrain.learning_rate = 1e-5\n"
     news = []
-    told = sa.train(recipe, tmp_path / "run", callback=news.append)
-    assert told["finished"] and (tmp_path / "run" / "stage-2" / "final.safetensors").is_file()
+    ending = sa.train(recipe, tmp_path / "run", callback=news.append)
+    assert ending["finished"] and (tmp_path / "run" / "stage-2" / "final.safetensors").is_file()
     stages = [(one["name"], one["number"], one["count"]) for one in news if one["event"] == "stage"]
     assert stages == [("first", 1, 2), ("second", 2, 2)]
-    assert sa.load(told["weights"]).task == "maze"
+    assert sa.load(ending["weights"]).task == "maze"
 
 
 def test_a_callback_can_end_a_run_that_then_resumes(tmp_path):

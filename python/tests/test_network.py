@@ -175,6 +175,9 @@ def test_settings_are_keywords_or_one_object():
     assert "tol=0.0000000001" in repr(settings)
     one, other = net.solve(settings), net.solve(tol=1e-10, relax=1.0, threads=1)
     np.testing.assert_array_equal(one.all_x, other.all_x)
+    again = pickle.loads(pickle.dumps(settings))
+    np.testing.assert_array_equal(net.solve(again).all_x, one.all_x)
+    assert again.__getnewargs_ex__() == settings.__getnewargs_ex__()
     assert net.solve(1e-10, iterations=1).status == "iteration limit"
     with pytest.raises(TypeError, match="quux"):
         net.solve(quux=1)
@@ -310,6 +313,10 @@ def test_networkx_graphs_become_graphs():
     multi = nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "c")])
     assert sa.Graph.from_networkx(multi).edges[:, [0, 2]].tolist() == [[0, 1], [0, 1], [1, 2]]
     assert pickle.loads(pickle.dumps(graph)) == graph
+    both = nx.DiGraph([("a", "b"), ("b", "a"), ("c", "b")])
+    assert sa.Graph.from_networkx(both).edges[:, [0, 2]].tolist() == [[0, 1], [1, 2]]
+    with pytest.raises(sa.Error):
+        sa.Graph.from_networkx(nx.Graph([("a", "a")]))
 
 
 LONG = """

@@ -1,6 +1,7 @@
 """The layer for torch."""
 
 import copy
+import gc
 import io
 import pickle
 
@@ -186,6 +187,45 @@ def test_a_second_derivative_is_refused():
     (grad,) = torch.autograd.grad(x.sum(), inputs["q"], create_graph=True)
     with pytest.raises(RuntimeError):
         grad.sum().backward()
+
+
+def test_layers_are_copied_and_pickled():
+    inputs, _ = tensors()
+    made = st.layer(GRAPH, **SIZES, iterations=3, relax=1.2, window=2, adjoint=2, threads=1)
+    for again in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert again.number != made.number
+        assert torch.equal(st.solve(again, **inputs), st.solve(made, **inputs))
+
+
+def test_a_layer_lives_as_long_as_somebody_needs_it():
+    from sheaf_admm._torch_op import _layers
+
+    gc.collect()
+    before = set(_layers)
+    inputs, _ = tensors()
+    x = st.solve(st.layer(GRAPH, **SIZES, iterations=3), **inputs)
+    gc.collect()
+    assert len(set(_layers) - before) == 1, "its gradient is still to be computed"
+    x.sum().backward()
+    assert inputs["q"].grad.abs().sum() > 0
+    for _ in range(10):
+        st.SheafADMM(GRAPH, **SIZES, iterations=3)(inputs["q"].detach().float())
+    del x
+    gc.collect()
+    assert set(_layers) <= before
+
+
+@new_torch
+def test_compiled_code_that_outlives_its_layer_says_so():
+    made = [st.layer(GRAPH, **SIZES, iterations=3)]
+    call = torch.compile(lambda q: st.solve(made[0], q=q, diag=1.0, maps=torch.ones(8, 2, 4), rho=1.0, gamma=1.0))
+    q = torch.randn(2, 6, 4, requires_grad=True)
+    x = call(q)
+    made.clear()
+    torch.compiler.reset()  # its guards may keep the layer, too
+    gc.collect()
+    with pytest.raises((sa.Error, RuntimeError), match="layer: expected one that is still there"):
+        x.sum().backward()
 
 
 @new_torch

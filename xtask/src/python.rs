@@ -46,19 +46,20 @@ pub fn tests(goldens: Option<PathBuf>) -> Result<Option<String>> {
     }
     with_jax(&python)?;
     fresh()?;
-    install_package(&python, &["--no-build-isolation", "--no-deps", "--force-reinstall"])?;
+    install_package(&python, &["--no-build-isolation", "--no-deps", "--force-reinstall"], QUICK)?;
     pytest(&python, goldens)?;
     Ok(None)
 }
 
-/// The same with current packages, torch included: opcheck, `torch.compile`, a new jax and numpy. Fetches 3 GB.
+/// The same with current packages, torch included: opcheck, `torch.compile`, a new jax and numpy. Fetches 3 GB. The package is
+/// optimised, as in a wheel.
 pub fn full(goldens: Option<PathBuf>) -> Result<()> {
     let directory = root().join("target/venv/python-full");
     let python = directory.join("bin/python");
     check(command(SYSTEM).args(["-m", "venv"]).arg(&directory))?;
     let requirements = root().join("python/requirements-full.txt");
     check(pip(&python).args(["install", "--quiet", "-r"]).arg(requirements))?;
-    install_package(&python, &["--no-build-isolation", "--no-deps", "--force-reinstall"])?;
+    install_package(&python, &["--no-build-isolation", "--no-deps", "--force-reinstall"], SHIPPED)?;
     pytest(&python, goldens)
 }
 
@@ -94,20 +95,24 @@ fn fresh() -> Result<()> {
     let directory = root().join("target/venv/python-fresh");
     let python = directory.join("bin/python");
     check(command(SYSTEM).args(["-m", "venv", "--clear"]).arg(&directory))?;
-    install_package(&python, &[])?;
+    install_package(&python, &[], QUICK)?;
     // Elsewhere, so that nothing of the tree is imported.
     check(program(&python).args(["-c", SNIPPET]).current_dir(directory))
 }
 
-/// `pip install .` with the profile of the other tests, whose compiled dependencies it shares.
-fn install_package(python: &Path, options: &[&str]) -> Result<()> {
+/// Options of maturin: the profile of the other tests, whose compiled dependencies it shares, and that of wheels.
+const QUICK: &str = "--profile dev --locked";
+const SHIPPED: &str = "--release --locked";
+
+/// `pip install .`, built with these options.
+fn install_package(python: &Path, options: &[&str], build: &str) -> Result<()> {
     let mut install = pip(python);
     install.args(["install", "--quiet"]).args(options).arg(".");
     // Without build isolation pip starts the maturin of the environment, by its name.
     let before = std::env::var_os("PATH").unwrap_or_default();
     let own = python.parent().map(Path::to_path_buf);
     let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&before)))?;
-    check(install.env("PATH", path).env("MATURIN_PEP517_ARGS", "--profile dev --locked"))
+    check(install.env("PATH", path).env("MATURIN_PEP517_ARGS", build))
 }
 
 fn pytest(python: &Path, goldens: Option<PathBuf>) -> Result<()> {

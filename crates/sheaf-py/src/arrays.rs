@@ -20,14 +20,10 @@ impl<'py, T: Element + Copy> Held<'py, T> {
     /// An array of type `T`; `name` stands in errors.
     pub fn read(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let Ok(array) = object.cast::<PyArrayDyn<T>>() else {
-            let expected = format!("an array of {}", T::get_dtype(object.py()));
-            return Err(wrong_hint(
-                ErrorKind::Unsupported,
-                name,
-                expected,
-                kind_of(object),
-                "all arrays of a call have one type, float32 or float64; convert with astype",
-            ));
+            let dtype = T::get_dtype(object.py());
+            let hint = format!("convert it with numpy.asarray(…, \"{dtype}\")");
+            let expected = format!("an array of {dtype}");
+            return Err(wrong_hint(ErrorKind::Unsupported, name, expected, kind_of(object), &hint));
         };
         let array =
             array.try_readonly().map_err(|e| wrong(ErrorKind::Unsupported, name, "an array to read", e))?;

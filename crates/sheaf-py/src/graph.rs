@@ -68,7 +68,8 @@ impl Graph {
         Self { inner: AgentGraph::sudoku() }
     }
 
-    /// The graph of a `networkx` graph: its nodes, in their order, are the agents.
+    /// The graph of a `networkx` graph: its nodes, in their order, are the agents. Directions do not matter: two edges of a
+    /// `DiGraph` that are opposite are one.
     ///
     /// >>> import networkx as nx, sheaf_admm as sa
     /// >>> sa.Graph.from_networkx(nx.path_graph(["a", "b", "c"]))
@@ -81,6 +82,8 @@ impl Graph {
             agents += 1;
         }
         let number = |node: Bound<'_, PyAny>| numbers.as_any().get_item(node)?.extract::<usize>();
+        let directed: bool = graph.call_method0("is_directed")?.extract()?;
+        let graph = if directed { graph.call_method0("to_undirected")? } else { graph.clone() };
         let pairs = graph.call_method0("edges")?;
         let pair = |edge: PyResult<Bound<'_, PyAny>>| {
             let edge = edge?;

@@ -9,7 +9,7 @@
 //! | [`run`](mod@run) | one run: train, resume, evaluate, record |
 //! | [`record`] | what a run leaves in the results folder |
 //! | [`report`] | `report.md` and `report.html` |
-//! | [`machine`] | commit, processor, threads |
+//! | [`machine`] | the processor |
 //!
 //! ```text
 //! OUT/runs/SCALE/RUN/      the folder of a training: checkpoints, weights

@@ -28,6 +28,8 @@ pub struct Request {
     pub places: DataPlaces,
     /// The command, for records.
     pub command: String,
+    /// The commit of the program, for records.
+    pub commit: String,
 }
 
 /// A run.

@@ -92,7 +92,7 @@ fn attempt(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
     if record.steps == 0 {
         record.steps = planned.prepared.train.steps;
         record.train_seconds = trained_for(plan, planned)?;
-        record.commit = machine::commit();
+        record.commit.clone_from(&plan.request.commit);
         record.write(&results)?;
         keep(&folder, &results)?;
     }
@@ -125,7 +125,6 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
     let now = Now { run: planned.name.clone(), doing: "preparing".into(), steps, ..Now::default() };
     watch(&now);
     let mut model = prepared.training()?;
-    let commit = machine::commit();
     let run = Run {
         dir: &folder,
         task: prepared.task.name(),
@@ -136,7 +135,7 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
         checkpoint: None,
         may_change: RESUME_MAY_CHANGE,
         init: None,
-        origin: Origin { commit: &commit, stage: None },
+        origin: Origin { commit: &plan.request.commit, stage: None },
     };
     let mut observer = Observer { now: Now { doing: "training".into(), ..now }, watch };
     match train(&mut *model, &run, &mut observer, stop)? {

@@ -19,6 +19,7 @@ fn request(tables: &[&str], only: &[&str], scale: Scale, out: &Path) -> Request 
         out: out.into(),
         places: DataPlaces { mnist: "nowhere".into(), sudoku: None },
         command: "test".into(),
+        commit: "unknown".into(),
     }
 }
 

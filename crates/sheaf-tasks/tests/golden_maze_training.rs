@@ -12,7 +12,9 @@ const STEPS: u64 = 3;
 fn flat(model: &MazeModel, golden: &Golden, prefix: &str) -> Vec<f32> {
     let entries = model.layout().entries().iter();
     entries
-        .flat_map(|e| golden.f32(&format!("{prefix}{}", Maze::authors_name(&e.name).unwrap())).data)
+        .flat_map(|e| {
+            golden.f32(&format!("{prefix}{}", Maze::authors_name(model.layout(), &e.name).unwrap())).data
+        })
         .collect()
 }
 

@@ -43,7 +43,7 @@ impl Case {
         assert_eq!(model.layout().len(), self.parameters, "the published number of parameters");
         let mut params = vec![T::ZERO; model.layout().len()];
         for entry in model.layout().entries() {
-            let theirs = K::authors_name(&entry.name).unwrap();
+            let theirs = K::authors_name(model.layout(), &entry.name).unwrap();
             let array = golden.f64(&format!("param/{theirs}"));
             assert_eq!(array.data.len(), entry.range.len(), "{theirs}");
             for (to, from) in params[entry.range.clone()].iter_mut().zip(&array.data) {
@@ -141,7 +141,7 @@ impl Case {
         assert!((loss - want_loss).abs() <= 1e-5 * want_loss, "loss {loss} against {want_loss}");
         let largest = want.largest_grad_norm();
         for entry in model.layout().entries() {
-            let theirs = K::authors_name(&entry.name).unwrap();
+            let theirs = K::authors_name(model.layout(), &entry.name).unwrap();
             let got = f64s(&grad[entry.range.clone()]);
             assert_grad(&theirs, &got, &want.f64(&format!("grad/{theirs}")).data, largest);
         }

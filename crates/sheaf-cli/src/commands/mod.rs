@@ -41,6 +41,9 @@ use sheaf_admm::{Error, ErrorKind, Result};
 
 use crate::report::Report;
 
+/// The commit that the program was built from; empty if it is not known.
+const COMMIT: &str = env!("SHEAF_COMMIT");
+
 /// How a job ended, if not with an error.
 #[derive(Debug)]
 pub enum Ending {

@@ -12,7 +12,7 @@ use sheaf_reproduce::run::{Ended, Now, run};
 use sheaf_reproduce::task::DataPlaces;
 use sheaf_reproduce::{Plan, Request, Scale, tables};
 
-use super::{Ending, Job, use_threads};
+use super::{COMMIT, Ending, Job, use_threads};
 use crate::args::ReproduceArgs;
 use crate::interrupt::stop_flag;
 use crate::progress::say;
@@ -49,6 +49,7 @@ impl Reproduce {
             out: args.out.clone(),
             places: DataPlaces { mnist: args.mnist.clone(), sudoku: args.sudoku.clone() },
             command: format!("sheaf {}", given.join(" ")),
+            commit: if COMMIT.is_empty() { "unknown" } else { COMMIT }.into(),
         };
         Ok(Self { request, args })
     }
@@ -64,10 +65,10 @@ impl Job for Reproduce {
         }
         let mut plan = Plan::new(self.request.clone())?;
         if self.args.list {
-            let mut told = Report::new();
-            told.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
-            told.value("runs", plan.runs.len());
-            return Ok(told.into());
+            let mut report = Report::new();
+            report.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
+            report.value("runs", plan.runs.len());
+            return Ok(report.into());
         }
         std::fs::create_dir_all(out)
             .map_err(|e| sheaf_learn::train::file::io_error(out, "a folder that can be made", &e))?;
@@ -100,18 +101,18 @@ impl Job for Reproduce {
         }
         self.report()?;
         let finished = plan.runs.iter().filter(|run| plan.state(run) == State::Finished).count();
-        let mut told = Report::new();
-        told.add("runs", "runs", plan.runs.len(), plan.summary()).value("finished", finished);
-        told.value("failed", failed).value("interrupted", interrupted);
-        let told = self.written(told);
+        let mut report = Report::new();
+        report.add("runs", "runs", plan.runs.len(), plan.summary()).value("finished", finished);
+        report.value("failed", failed).value("interrupted", interrupted);
+        let report = self.written(report);
         Ok(match failed {
-            _ if interrupted => Ending::Interrupted(told),
-            0 => Ending::Done(told),
+            _ if interrupted => Ending::Interrupted(report),
+            0 => Ending::Done(report),
             _ => {
                 let (want, got) =
                     (format!("{} finished runs", plan.runs.len()), format!("{failed} that failed"));
                 let error = Error::new(ErrorKind::SolverFailed, out.display().to_string(), want, got);
-                Ending::Failed(told, error.hint("report.md says why; the same command tries them again"))
+                Ending::Failed(report, error.hint("report.md says why; the same command tries them again"))
             }
         })
     }
@@ -127,11 +128,11 @@ impl Reproduce {
         report::write(&self.request.tables, &results, &[self.request.scale], &self.args.out)
     }
 
-    fn written(&self, mut told: Report) -> Report {
+    fn written(&self, mut report: Report) -> Report {
         for name in ["report.md", "report.html"] {
-            told.written(&self.args.out.join(name));
+            report.written(&self.args.out.join(name));
         }
-        told
+        report
     }
 }
 

@@ -13,15 +13,12 @@ use sheaf_learn::train::{
     check_resume, stages, train, train_stages,
 };
 
-use super::{Ending, Job, check_set, use_threads};
+use super::{COMMIT, Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
 use crate::interrupt::stop_flag;
 use crate::progress::{Bar, Waiting, say};
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Source, Task};
-
-/// The commit that the program was built from; empty if it is not known.
-const COMMIT: &str = env!("SHEAF_COMMIT");
 
 /// A run to start or to continue.
 #[derive(Debug)]

@@ -202,7 +202,7 @@ impl<K: Learned> Task for Agents<K> {
         let config = strict::to_toml(&experiment)?;
         let layout = K::model(&experiment.model)?.layout().clone();
         let name = |ours: &str| {
-            K::authors_name(ours).ok_or_else(|| {
+            K::authors_name(&layout, ours).ok_or_else(|| {
                 let place = format!("parameter `{ours}`");
                 Error::new(ErrorKind::Unsupported, place, "a parameter the authors' model has", "none")
                     .hint("choose an experiment with a model as published")

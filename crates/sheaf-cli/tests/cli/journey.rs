@@ -160,7 +160,7 @@ fn parameters_under_the_authors_names_come_back_as_the_same_numbers() {
             for entry in entries {
                 let bytes: Vec<u8> =
                     values[entry.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-                let name = format!("{prefix}{}", Maze::authors_name(&entry.name).unwrap());
+                let name = format!("{prefix}{}", Maze::authors_name(model.layout(), &entry.name).unwrap());
                 tensors.push((name, entry.shape.clone(), bytes));
             }
         }

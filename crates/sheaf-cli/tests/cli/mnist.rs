@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use sheaf_learn::config::strict;
 use sheaf_learn::task::Task;
 use sheaf_learn::train::{TensorFile, WeightsFile};
 use sheaf_tasks::mnist::pen;
-use sheaf_tasks::mnist::task::{Mnist, MnistConfig};
+use sheaf_tasks::mnist::task::{Mnist, MnistConfig, MnistExperiment};
 
 use super::support::{fails, file, json, ok};
 
@@ -178,20 +179,40 @@ fn a_picture_is_told_from_a_pen_a_set_and_a_file_and_the_vote_is_drawn() {
 
 #[test]
 fn parameters_under_the_authors_names_become_weights() {
+    imported(
+        &MnistConfig::default(),
+        "task = \"mnist\"\n",
+        1_081_835,
+        "ClassificationDecoder_0/cls_output/kernel",
+    );
+}
+
+#[test]
+fn parameters_of_message_passing_under_the_authors_names_become_weights() {
+    let text = include_str!("../../../../experiments/mnist-mpnn.toml");
+    let experiment: MnistExperiment = strict::parse("experiment", text, &[]).unwrap();
+    let name = "GraphClassificationHead_0/cls_output/kernel";
+    imported(&experiment.model, text, 198_027, name);
+}
+
+/// Writes random parameters of a model under the authors' names and imports them.
+fn imported(config: &MnistConfig, experiment: &str, parameters: u64, a_name: &str) {
     use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path();
-    let model = Mnist::model(&MnistConfig::default()).unwrap();
+    let model = Mnist::model(config).unwrap();
     let params: Vec<f32> = model.init(4);
     let tensor = |e: &sheaf_learn::params::ParamEntry| {
         let bytes: Vec<u8> = params[e.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-        (Mnist::authors_name(&e.name).unwrap(), e.shape.clone(), bytes)
+        (Mnist::authors_name(model.layout(), &e.name).unwrap(), e.shape.clone(), bytes)
     };
     let tensors: Vec<_> = model.layout().entries().iter().map(tensor).collect();
+    assert!(tensors.iter().any(|(name, ..)| name == a_name));
     let views = tensors.iter().map(|(n, s, b)| (n, TensorView::new(Dtype::F32, s.clone(), b).unwrap()));
     serialize_to_file(views, None, &here.join("theirs")).unwrap();
-    let output = json(here, "import --task mnist --from theirs --out w.safetensors");
-    assert_eq!(output["parameters"].as_u64(), Some(1_081_835));
+    file(here, "own.toml", experiment);
+    let output = json(here, "import --task mnist --from theirs --experiment own.toml --out w.safetensors");
+    assert_eq!(output["parameters"].as_u64(), Some(parameters));
     let weights = WeightsFile::read(&here.join("w.safetensors")).unwrap();
     assert!(weights.params(model.layout()).unwrap() == params);
 }

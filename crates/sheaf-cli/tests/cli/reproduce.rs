@@ -42,8 +42,8 @@ fn record(folder: &Path, out: &str, run: &str) -> Value {
 fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = json(folder, &format!("{WANTED} whole"));
-    assert_eq!((told["runs"].as_u64(), told["finished"].as_u64()), (Some(2), Some(2)));
+    let report = json(folder, &format!("{WANTED} whole"));
+    assert_eq!((report["runs"].as_u64(), report["finished"].as_u64()), (Some(2), Some(2)));
     // Killed in the middle of the first training.
     let first = folder.join("killed/runs/quick/maze-s42");
     killed_after(folder, &format!("{WANTED} killed"), &first.join("checkpoints/step-00000004.safetensors"));
@@ -85,8 +85,8 @@ fn a_run_that_cannot_be_made_leaves_a_row_that_says_so_and_exit_code_1() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("error: out: expected 3 finished runs, got 3 that failed\nhint: "), "{said}");
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((told["finished"].as_u64(), told["failed"].as_u64()), (Some(0), Some(3)));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((report["finished"].as_u64(), report["failed"].as_u64()), (Some(0), Some(3)));
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
     assert!(report.contains("failed / 99.3") && report.contains("nowhere"), "{report}");
 }
@@ -117,8 +117,8 @@ fn a_figure_is_drawn_from_a_file_or_a_seed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     ok(folder, "data maze --size 9 --count 2 --out m.npz");
-    let told = json(folder, "figure evolution --data m.npz --index 1 --iterations 5 --at 1,5 --out e.svg");
-    assert_eq!(told["figure"], "evolution");
+    let report = json(folder, "figure evolution --data m.npz --index 1 --iterations 5 --at 1,5 --out e.svg");
+    assert_eq!(report["figure"], "evolution");
     let svg = std::fs::read_to_string(folder.join("e.svg")).unwrap();
     assert!(svg.contains("k = 5") && !svg.contains("k = 3"));
     ok(folder, "figure sudoku-evolution --seed 3 --iterations 5 --out s.pdf");

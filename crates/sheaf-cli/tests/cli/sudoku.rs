@@ -143,7 +143,11 @@ fn both_published_variants_can_be_imported() {
             .iter()
             .map(|e| {
                 let bytes = params[e.range.clone()].iter().flat_map(|v| v.to_le_bytes()).collect();
-                (format!("params/{}", Sudoku::authors_name(&e.name).unwrap()), e.shape.clone(), bytes)
+                (
+                    format!("params/{}", Sudoku::authors_name(model.layout(), &e.name).unwrap()),
+                    e.shape.clone(),
+                    bytes,
+                )
             })
             .collect();
         use safetensors::tensor::{Dtype, TensorView, serialize_to_file};

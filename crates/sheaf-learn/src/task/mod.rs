@@ -25,6 +25,7 @@ use sheaf_admm::Result;
 use sheaf_admm::sheaf::Sheaf;
 
 use crate::model::{Decoder, Encoder, Model, ModelSection, Samples};
+use crate::params::ParamLayout;
 use crate::rng::Stream;
 
 /// A section of an experiment file.
@@ -98,9 +99,9 @@ pub trait Task: Clone + Debug + Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The authors' name of our parameter `name`; `None` if their code has no such parameter, as for every task that
-    /// the authors do not have.
-    fn authors_name(_name: &str) -> Option<String> {
+    /// The authors' name of our parameter `name` of a model with this layout; `None` if their code has no such parameter,
+    /// as for every task that the authors do not have.
+    fn authors_name(_layout: &ParamLayout, _name: &str) -> Option<String> {
         None
     }
 

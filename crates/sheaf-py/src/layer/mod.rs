@@ -57,8 +57,15 @@ pub struct Layer {
     sheaf: Sheaf,
     u: Uniform,
     threads: Option<usize>,
+    arguments: Arguments,
     single: OnceLock<Exact<f32>>,
     double: OnceLock<Exact<f64>>,
+}
+
+/// What `Layer(…)` was given, for pickle: the graph, d_v, d_e, iterations, and options by name.
+struct Arguments {
+    positional: (Py<Graph>, usize, usize, usize),
+    options: Py<PyDict>,
 }
 
 #[pymethods]
@@ -67,7 +74,7 @@ impl Layer {
     #[pyo3(signature = (graph, d_v, d_e, iterations, *, hard = false, consensus = "cg", steps = 5, tolerance = 0.0,
         relax = 1.0, window = 1, adjoint = None, adjoint_tolerance = 0.0, threads = None))]
     fn new(
-        graph: &Graph,
+        graph: &Bound<'_, Graph>,
         d_v: usize,
         d_e: usize,
         iterations: usize,
@@ -81,18 +88,30 @@ impl Layer {
         adjoint_tolerance: f64,
         threads: Option<usize>,
     ) -> PyResult<Self> {
-        let consensus = Spec::consensus(consensus)?;
+        let (name, consensus) = (consensus, Spec::consensus(consensus)?);
         let how = adjoint.map_or(Ok(spec::How::Unrolled), Spec::how)?;
         let implicit_tolerance = adjoint_tolerance;
         let spec =
             Spec { iterations, window, consensus, steps, tolerance, hard, relax, how, implicit_tolerance };
         spec.check()?;
-        let even = graph.even().raised()?;
+        let options = PyDict::new(graph.py());
+        options.set_item("hard", hard)?;
+        options.set_item("consensus", name)?;
+        options.set_item("steps", steps)?;
+        options.set_item("tolerance", tolerance)?;
+        options.set_item("relax", relax)?;
+        options.set_item("window", window)?;
+        options.set_item("adjoint", adjoint)?;
+        options.set_item("adjoint_tolerance", adjoint_tolerance)?;
+        options.set_item("threads", threads)?;
+        let positional = (graph.clone().unbind(), d_v, d_e, iterations);
+        let arguments = Arguments { positional, options: options.unbind() };
+        let even = graph.get().even().raised()?;
         let sheaf = Sheaf::uniform(&even, d_v, d_e).raised()?;
         let none = || wrong(ErrorKind::Shape, "graph", "at least one agent and one edge", "none");
         let u = sheaf.as_uniform().filter(|u| u.slots > 0).ok_or_else(none)?;
         let (single, double) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { spec, sheaf, u, threads, single, double })
+        Ok(Self { spec, sheaf, u, threads, arguments, single, double })
     }
 
     /// The last `window` proposals x, `[window, batch, agents, d_v]`, in the type of `arrays["q"]`.
@@ -140,6 +159,11 @@ impl Layer {
     #[getter]
     fn window(&self) -> usize {
         self.spec.window
+    }
+
+    fn __getnewargs_ex__(&self, py: Python<'_>) -> ((Py<Graph>, usize, usize, usize), Py<PyDict>) {
+        let (graph, d_v, d_e, iterations) = &self.arguments.positional;
+        ((graph.clone_ref(py), *d_v, *d_e, *iterations), self.arguments.options.clone_ref(py))
     }
 
     fn __repr__(&self) -> String {

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Result};
-use sheaf_learn::model::evaluate::{Reader, Single, Traced};
+use sheaf_learn::model::evaluate::{Reader, Single, SolveOptions, Traced};
 use sheaf_learn::model::heads::{DIAG, H, HI, L1, Q, RHO};
 use sheaf_learn::model::{ConsensusKind, Decoder, Encoder, MapKind, Model, ObjectiveKind, Samples, Worker};
 
@@ -13,8 +13,11 @@ use crate::errors::{wrong, wrong_hint};
 use crate::graph::Graph;
 use crate::run::run;
 
-/// Samples that are solved between two looks at signals.
-pub const BLOCK: usize = 128;
+/// Samples that are solved between two looks at signals: fewer where a sample takes longer.
+pub fn block(options: &SolveOptions, agents: usize) -> usize {
+    const USUAL: usize = 128 * 100 * 81;
+    (USUAL / (options.iterations.max(1) * agents.max(1))).clamp(16, 128)
+}
 
 /// Samples of one size: numbers, and the shape of one.
 pub struct Images<'py, T: numpy::Element> {

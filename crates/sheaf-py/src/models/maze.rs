@@ -8,7 +8,7 @@ use sheaf_learn::model::evaluate::{SolveOptions, Solved};
 use sheaf_tasks::maze::data::MazeSet;
 use sheaf_tasks::maze::task::{MazeReader, MazeSamples, MazeWeights, board, solve, summarise};
 
-use super::common::{self, BLOCK, Images};
+use super::common::{self, Images, block};
 use crate::arrays::array;
 use crate::errors::{Raised, wrong};
 use crate::run::{Stop, run};
@@ -36,7 +36,8 @@ fn answers(
     stop: &Stop,
 ) -> Result<Vec<Solved<Vec<u8>>>> {
     let (size, mut all) = (set.pixels(), Vec::with_capacity(set.len()));
-    for (inputs, labels) in set.inputs.chunks(BLOCK * size).zip(set.labels.chunks(BLOCK * size)) {
+    let block = block(options, size / 4) * size;
+    for (inputs, labels) in set.inputs.chunks(block).zip(set.labels.chunks(block)) {
         stop.check()?;
         let part = MazeSet { inputs: inputs.to_vec(), labels: labels.to_vec(), ..*set };
         all.extend(solve(&w.experiment.model, &w.model, &w.params, &part, options, &|_| {})?);

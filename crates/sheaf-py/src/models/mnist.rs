@@ -7,7 +7,7 @@ use sheaf_admm::{ErrorKind, Result};
 use sheaf_learn::model::evaluate::{SolveOptions, Solved, solve_all};
 use sheaf_tasks::mnist::task::{MnistBoard, MnistWeights, PictureSamples, VoteReader, board};
 
-use super::common::{self, BLOCK, Images};
+use super::common::{self, Images, block};
 use crate::arrays::{Held, array};
 use crate::errors::{Raised, wrong};
 use crate::run::{Stop, run};
@@ -52,10 +52,11 @@ fn answers(
     let (pixels, agents) = (board.layout.pixels(), board.layout.agents());
     let reader = VoteReader { classes: w.experiment.model.classes };
     let mut all = Vec::with_capacity(pictures.count);
-    for (k, images) in pictures.values.chunks(BLOCK * pixels).enumerate() {
+    let block = block(options, agents);
+    for (k, images) in pictures.values.chunks(block * pixels).enumerate() {
         stop.check()?;
         let count = images.len() / pixels;
-        let dropped = dropped.map(|all| &all[k * BLOCK * agents..][..count * agents]);
+        let dropped = dropped.map(|all| &all[k * block * agents..][..count * agents]);
         let samples = PictureSamples { grid: board.layout, images, dropped };
         all.extend(solve_all(&w.model, &w.params, &board.sheaf, &samples, &reader, options, &|_| {})?);
     }

@@ -10,7 +10,7 @@ use sheaf_tasks::sudoku::metrics;
 use sheaf_tasks::sudoku::rounds::{Answer, in_rounds};
 use sheaf_tasks::sudoku::task::{BoardReader, Boards, SudokuWeights, board};
 
-use super::common::{self, BLOCK, Images};
+use super::common::{self, Images, block};
 use crate::arrays::array;
 use crate::errors::{Raised, wrong};
 use crate::graph::Graph;
@@ -45,7 +45,7 @@ fn answers(
 ) -> Result<Vec<Answer>> {
     let sheaf = board(&w.experiment.model)?.sheaf;
     let mut all = Vec::with_capacity(puzzles.len());
-    for part in puzzles.chunks(BLOCK) {
+    for part in puzzles.chunks(block(options, sheaf.agents())) {
         all.extend(in_rounds(part, rounds, &|_| {}, |puzzles, progress| {
             stop.check()?;
             let boards = Boards { puzzles, solutions: &[] };

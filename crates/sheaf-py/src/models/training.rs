@@ -30,13 +30,13 @@ impl Watcher<'_> {
     /// Calls the function; `False` or an exception ends the run after the current step.
     fn tell(&mut self, fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) {
         let Some(callback) = self.callback.filter(|_| self.failed.is_none()) else { return };
-        let told = Python::attach(|py| {
+        let answer = Python::attach(|py| {
             let news = PyDict::new(py);
             fill(&news)?;
             let answer = callback.call1(py, (news,))?;
             Ok(answer.bind(py).is(pyo3::types::PyBool::new(py, false)))
         });
-        match told {
+        match answer {
             Ok(false) => {}
             Ok(true) => self.stop.set(),
             Err(error) => {
@@ -163,19 +163,19 @@ pub fn train<'py>(
     if let Some(error) = failed {
         return Err(error);
     }
-    let told = PyDict::new(py);
+    let ending = PyDict::new(py);
     match outcome {
         Outcome::Finished { weights } => {
-            told.set_item("finished", true)?;
-            told.set_item("weights", weights)?;
+            ending.set_item("finished", true)?;
+            ending.set_item("weights", weights)?;
         }
         Outcome::Interrupted { step, checkpoint } => {
-            told.set_item("finished", false)?;
-            told.set_item("step", step)?;
-            told.set_item("checkpoint", checkpoint)?;
+            ending.set_item("finished", false)?;
+            ending.set_item("step", step)?;
+            ending.set_item("checkpoint", checkpoint)?;
         }
     }
-    Ok(told)
+    Ok(ending)
 }
 
 fn weights(path: &std::path::Path) -> Result<WeightsFile> {

@@ -67,6 +67,10 @@ impl Gradient {
         out.set_item("weight", grad.weight)?;
         Ok(out)
     }
+
+    fn __repr__(&self) -> String {
+        format!("Gradient(agents={}, edges={})", self.inner.agents.len(), self.inner.edges.len())
+    }
 }
 
 /// The gradient of a matrix, in the form the matrix was given in.

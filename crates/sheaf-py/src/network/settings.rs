@@ -46,6 +46,20 @@ impl Settings {
         Ok(Self(settings))
     }
 
+    /// What `Settings(…)` would be given, for pickle.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((f64,), Bound<'py, PyDict>)> {
+        let Inner { tol, iterations, time_limit, rho, adapt, relax, scale, threads } = self.0;
+        let more = PyDict::new(py);
+        more.set_item("iterations", iterations)?;
+        more.set_item("time_limit", time_limit.map(|limit| limit.as_secs_f64()))?;
+        more.set_item("rho", rho)?;
+        more.set_item("adapt", adapt)?;
+        more.set_item("relax", relax)?;
+        more.set_item("scale", scale)?;
+        more.set_item("threads", threads)?;
+        Ok(((tol,), more))
+    }
+
     fn __repr__(&self) -> String {
         let Inner { tol, iterations, relax, threads, .. } = self.0;
         format!("Settings(tol={tol}, iterations={iterations}, relax={relax}, threads={threads}, …)")

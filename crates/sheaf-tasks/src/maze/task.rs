@@ -12,6 +12,7 @@ use sheaf_learn::model::{
     Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
     ViewGrid,
 };
+use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 use sheaf_learn::train::loss::IGNORE;
@@ -190,7 +191,7 @@ impl task::Task for Maze {
         Ok(())
     }
 
-    fn authors_name(name: &str) -> Option<String> {
+    fn authors_name(_layout: &ParamLayout, name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
         const MODULES: [(&str, &str); 15] = [
             ("encoder/input_norm", "MLPEncoderV2_0/input_norm"),

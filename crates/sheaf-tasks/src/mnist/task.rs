@@ -12,6 +12,7 @@ use sheaf_learn::model::nets::{ClassDecoder, ResidualMlp};
 use sheaf_learn::model::{
     Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, ViewGrid,
 };
+use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 
@@ -256,7 +257,7 @@ impl task::Task for Mnist {
         Ok(())
     }
 
-    fn authors_name(name: &str) -> Option<String> {
+    fn authors_name(layout: &ParamLayout, name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
         const MODULES: [(&str, &str); 11] = [
             ("encoder/input", "MLPEncoder_0/input_proj"),
@@ -271,6 +272,16 @@ impl task::Task for Mnist {
             ("encoder/low_rank_gate", "MLPEncoder_0/lora_gate_dense"),
             ("decoder/out", "ClassificationDecoder_0/cls_output"),
         ];
+        /// Of the network that reads the mean of all agents.
+        const MEAN: [(&str, &str); 3] = [
+            ("decoder/input", "GraphClassificationHead_0/input_proj"),
+            ("decoder/block", "GraphClassificationHead_0/block_0"),
+            ("decoder/out", "GraphClassificationHead_0/cls_output"),
+        ];
+        let mean = layout.entries().iter().any(|entry| entry.name.starts_with("decoder/block/"));
+        if mean && name.starts_with("decoder/") {
+            return task::authors_name(&MEAN, name);
+        }
         task::authors_name(&MODULES, name)
     }
 

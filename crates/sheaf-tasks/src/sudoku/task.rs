@@ -9,6 +9,7 @@ use sheaf_learn::model::evaluate::{Reader, SolveOptions, solve_all};
 use sheaf_learn::model::{
     Iterations, LoraNorm, LoraStart, Loss, MapStart, Model, ModelSection, Samples, Scope, Spec, Targets,
 };
+use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 
@@ -184,7 +185,7 @@ impl task::Task for Sudoku {
         Ok(())
     }
 
-    fn authors_name(name: &str) -> Option<String> {
+    fn authors_name(_layout: &ParamLayout, name: &str) -> Option<String> {
         /// (our name, the authors' name) of every module; tensors below a module have the same names in both.
         const MODULES: [(&str, &str); 15] = [
             ("encoder/token", "SudokuEncoder_0/token_embed"),
