@@ -312,6 +312,21 @@ pub fn board(config: &MazeConfig, height: usize, width: usize) -> Result<MazeBoa
     Ok(Board { sheaf, layout })
 }
 
+/// The same over several ranks, if there are enough agents for them: each rank makes its own part.
+pub fn board_over(
+    comm: Option<&Arc<dyn Comm>>,
+    config: &MazeConfig,
+    height: usize,
+    width: usize,
+) -> Result<MazeBoard> {
+    let layout = ViewGrid::new(height, width, PATCH, STRIDE)?;
+    let (rows, columns) = (layout.rows(), layout.columns());
+    let Some(comm) = comm.filter(|_| rows * columns > chunks::AGENTS) else { return board(config, height, width) };
+    let part = GraphPart::grid(rows, columns, Connectivity::Eight, comm.rank(), comm.ranks())?;
+    let sheaf = Sheaf::uniform_part(&part, config.common.d_v, config.common.d_e, Arc::clone(comm))?;
+    Ok(Board { sheaf, layout })
+}
+
 /// Mazes as the model takes them. Beyond the border are walls, which do not count in the loss.
 #[derive(Clone, Copy, Debug)]
 pub struct MazeSamples<'a> {
