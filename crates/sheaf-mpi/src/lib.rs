@@ -11,6 +11,8 @@
 
 #[cfg(feature = "mpi")]
 mod connection;
+#[cfg(feature = "metis")]
+pub mod partition;
 #[cfg(feature = "mpi")]
 mod wait;
 
@@ -48,11 +50,16 @@ impl Settings {
 }
 
 /// The ranks of this job. MPI ends when it is dropped.
-#[derive(Debug)]
 pub struct World {
     comm: Arc<Metered>,
     #[cfg(feature = "mpi")]
     _universe: mpi::environment::Universe,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("World").field(&self.comm).finish()
+    }
 }
 
 /// How many ranks the launcher says that there are.
@@ -118,6 +125,17 @@ pub fn abort(code: i32) -> ! {
         connection::abort(code);
     }
     std::process::exit(code)
+}
+
+/// A panic on this rank ends all ranks, after it has been reported. Without this, unwinding would wait for the others to end
+/// MPI, and they for this rank.
+pub fn abort_on_panic(rank: usize) {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        eprintln!("error: rank {rank} panicked; ending all ranks");
+        abort(1);
+    }));
 }
 
 #[cfg(test)]

@@ -50,11 +50,11 @@ pub(crate) fn pause(began: Instant, limit: Option<Duration>, what: &str) {
 fn call_roll(waited: Duration, what: &str) -> ! {
     let world = SimpleCommunicator::world();
     let (own, ranks) = (world.rank(), world.size());
+    static HERE: [u8; 1] = [1];
     mpi::request::scope(|scope| {
-        let here = [1u8];
         let calls: Vec<_> = (0..ranks)
             .filter(|&rank| rank != own)
-            .map(|rank| world.process_at_rank(rank).immediate_send_with_tag(scope, &here[..], ROLL))
+            .map(|rank| world.process_at_rank(rank).immediate_send_with_tag(scope, &HERE[..], ROLL))
             .collect();
         let (began, mut answered) = (Instant::now(), vec![false; ranks as usize]);
         answered[own as usize] = true;

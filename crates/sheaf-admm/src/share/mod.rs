@@ -22,12 +22,14 @@ mod build;
 mod check;
 mod halo;
 mod metered;
+mod order;
 mod part;
 mod sums;
 mod threads;
 
 pub use halo::Share;
 pub use metered::{Metered, Traffic};
+pub use order::Order;
 pub use part::{GraphPart, own_agents, own_chunks};
 pub use threads::threads;
 

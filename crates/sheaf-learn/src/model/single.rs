@@ -272,7 +272,7 @@ pub fn rms(values: &[f32]) -> f32 {
 
 /// Root mean square of the values of all agents of a sheaf.
 fn rms_of_all(sheaf: &Sheaf, values: &[f32]) -> f32 {
-    let sum = sheaf.sum_of_agents(|own| values[own].iter().map(|&v| f64::from(v) * f64::from(v)).sum());
+    let sum: f64 = sheaf.sum_of_agents(|own| values[own].iter().map(|&v| f64::from(v) * f64::from(v)).sum());
     let count = sheaf.share().map_or(values.len(), |share| share.agents());
     (sum / count.max(1) as f64).sqrt() as f32
 }

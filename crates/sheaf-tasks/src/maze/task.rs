@@ -1,7 +1,11 @@
 //! The maze model as a declaration: tokens → RMSNorm → dense → GELU; agents on an eight-way grid; a decoder that reads
 //! view and state.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use sheaf_admm::chunks;
+use sheaf_admm::share::{Comm, GraphPart};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
