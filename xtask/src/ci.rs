@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::install::Needs;
 use crate::run::{cargo, check, root};
-use crate::{browser, deny, files, machete, package, python, readme};
+use crate::{browser, deny, files, machete, mpi, package, python, readme};
 
 struct Stage {
     name: &'static str,
@@ -43,6 +43,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "docs", what: "documentation, warnings are errors", run: docs },
     Stage { name: "readme", what: "the README's commands marked `sh ci`", run: readme_commands },
     Stage { name: "browser", what: "the page of `sheaf explore` in chromium", run: page },
+    Stage { name: "mpi", what: "several processes under mpirun: same bits, faults, training", run: ranks },
 ];
 
 /// Prints the table.
@@ -226,6 +227,19 @@ fn docs() -> Result<Outcome> {
 fn page() -> Result<Outcome> {
     // The tests of the tool bring its binary; `cargo build` would compile it again with fewer features.
     Ok(match browser::run(&mut tests(&["--test", "cli", "--no-run"])?)? {
+        Needs::Met => Outcome::Done,
+        Needs::Missing(what) => Outcome::NotRun(what),
+    })
+}
+
+/// Last, because it builds the tool once more, with MPI.
+fn ranks() -> Result<Outcome> {
+    let mut all = "sheaf-cli/mpi,sheaf-mpi/mpi".to_string();
+    if goldens_directory()?.is_some() {
+        // The features of the other tests, so that only what links MPI is built again.
+        all = format!("{all},{}", golden_features());
+    }
+    Ok(match mpi::tests(&mut cargo(&["test", "--workspace", "--features", &all, "--test", "mpi"]))? {
         Needs::Met => Outcome::Done,
         Needs::Missing(what) => Outcome::NotRun(what),
     })

@@ -9,6 +9,7 @@ mod fixtures;
 mod fuzz;
 mod install;
 mod machete;
+mod mpi;
 mod mutants;
 mod package;
 mod python;

@@ -5,9 +5,10 @@ use anyhow::{Result, bail};
 use crate::run::{cargo, check};
 
 /// The published crates, each after those it depends on.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "sheaf-kernels",
     "sheaf-admm",
+    "sheaf-mpi",
     "sheaf-learn",
     "sheaf-files",
     "sheaf-tasks",

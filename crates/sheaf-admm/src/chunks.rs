@@ -8,7 +8,7 @@
 //! A problem of at most [`AGENTS`] agents is one chunk: its sums are plain sums, and nothing runs in parallel. This is the
 //! case of every learned model that ships.
 //!
-//! Processes that share a problem must own whole chunks and add partial sums in the same order.
+//! Processes that [share](crate::share) a problem own whole chunks and add partial sums in the same order.
 
 use std::array;
 use std::ops::Range;
@@ -120,7 +120,19 @@ pub(crate) fn fold<P: Parts, T: Real, const K: usize>(
     if chunks <= 1 {
         return f(0, parts);
     }
-    let (mut rest, mut total) = (parts, [T::ZERO; K]);
+    let mut total = [T::ZERO; K];
+    in_order(chunks, parts, f, |own| join(&mut total, own))?;
+    Ok(total)
+}
+
+/// Calls `f(chunk, part)` for every chunk, on all threads, and `take` with what they return, in the order of the chunks.
+pub(crate) fn in_order<P: Parts, T: Real, const K: usize>(
+    chunks: usize,
+    parts: P,
+    f: impl Fn(usize, P) -> Result<[T; K]> + Sync,
+    mut take: impl FnMut([T; K]),
+) -> Result<()> {
+    let mut rest = parts;
     for first in (0..chunks).step_by(TOGETHER) {
         let here = TOGETHER.min(chunks - first);
         let cells: [Mutex<Cell<P, T, K>>; TOGETHER] = array::from_fn(|_| Mutex::new(Cell::Empty));
@@ -137,11 +149,11 @@ pub(crate) fn fold<P: Parts, T: Real, const K: usize>(
         });
         for cell in cells.into_iter().take(here) {
             if let Cell::Sums(own) = cell.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                join(&mut total, own?);
+                take(own?);
             }
         }
     }
-    Ok(total)
+    Ok(())
 }
 
 /// What a chunk is given, and then what it returns.

@@ -10,6 +10,7 @@ pub mod instances;
 mod linalg;
 mod matrix;
 pub mod network;
+pub mod share;
 pub mod sheaf;
 pub mod x_update;
 pub mod z_update;

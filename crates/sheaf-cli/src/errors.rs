@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use sheaf_admm::Error;
 
-use crate::{report, terminal};
+use crate::{ranks, report, terminal};
 
 /// How the tool exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,20 +49,24 @@ pub fn report_panics() {
         let text = payload.downcast_ref::<&str>().copied();
         let what =
             text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let rank = ranks::comm().map_or(String::new(), |comm| format!("rank {}: ", comm.rank()));
         let _ = write!(
             std::io::stderr(),
-            "error: internal error at {place}: {}\nhint: this is a defect of sheaf; please report it with the \
+            "error: {rank}internal error at {place}: {}\nhint: this is a defect of sheaf; please report it with the \
              command and its input\n",
             terminal::part(what)
         );
+        // The others would wait for this rank.
+        ranks::end_job();
     }));
 }
 
 /// Writes an error to standard error.
 pub fn report_error(error: &Error, exit: Exit) -> ExitCode {
     let coloured = terminal::colours(std::io::stderr().is_terminal());
+    let rank = ranks::speak_up().unwrap_or_default();
     // Standard error may be closed; the exit code still reports the failure.
-    let _ = write!(std::io::stderr(), "{}", terminal::spelled(&text(error, coloured)));
+    let _ = write!(std::io::stderr(), "{rank}{}", terminal::spelled(&text(error, coloured)));
     exit.into()
 }
 

@@ -7,6 +7,7 @@
 //! | [`tasks`] | what the commands need to know about a task: one folder each |
 //! | [`report`], [`errors`], [`progress`] | results on standard output; errors and progress on standard error |
 //! | [`interrupt`] | Ctrl-C |
+//! | [`ranks`] | several processes under mpirun |
 //! | [`problem`] | files with problems of one's own |
 //! | [`terminal`] | what a terminal can show, and text that is safe to show there |
 
@@ -15,6 +16,7 @@ pub mod commands;
 pub mod errors;
 pub mod interrupt;
 pub mod progress;
+pub mod ranks;
 pub mod report;
 pub mod tasks;
 pub mod terminal;

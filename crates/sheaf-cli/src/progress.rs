@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sheaf_admm::Result;
 
-use crate::terminal;
+use crate::{ranks, terminal};
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes a line to standard error. A closed standard error, as in `sheaf train … 2>&1 | head`, does not stop the work.
 pub fn say(line: &str) {
+    if !ranks::is_first() {
+        return;
+    }
     let _ = writeln!(std::io::stderr(), "{}", terminal::spelled(&terminal::lines(line)));
 }
 
@@ -79,7 +82,7 @@ impl Bar {
     }
 
     fn show_if_long(&self) {
-        let late = self.start.elapsed() >= PATIENCE && terminal::moves(std::io::stderr().is_terminal());
+        let late = ranks::is_first() && self.start.elapsed() >= PATIENCE && terminal::moves(std::io::stderr().is_terminal());
         if late && !self.shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
@@ -126,7 +129,7 @@ impl Waiting {
             if over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            if terminal::moves(std::io::stderr().is_terminal()) {
+            if ranks::is_first() && terminal::moves(std::io::stderr().is_terminal()) {
                 later.set_draw_target(ProgressDrawTarget::stderr());
                 later.enable_steady_tick(Duration::from_millis(100));
             } else {

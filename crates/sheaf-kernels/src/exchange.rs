@@ -26,10 +26,13 @@ pub struct Partners {
     sizes: SlotRows,
     end: usize,
     reach: usize,
+    /// Whether some rows lie behind those of all agents: partners that another process computes.
+    beyond: bool,
 }
 
 impl Partners {
-    /// Partners of agents whose rows have these sizes.
+    /// Partners of agents whose rows have these sizes. Rows behind those of the last agent are allowed; then the whole
+    /// vector must be given to every exchange.
     pub fn new(rows: Vec<u32>, sizes: SlotRows) -> Self {
         let SlotRows { slots, d_e, ld } = sizes;
         let end = rows.iter().max().map_or(0, |&last| last as usize + d_e);
@@ -37,7 +40,8 @@ impl Partners {
         let before = |(k, &row): (usize, &u32)| (k / slots).abs_diff(row as usize / ld);
         let places = || rows.iter().enumerate();
         let reach = places().map(apart).chain(places().map(before)).max().unwrap_or(0);
-        Self { rows, sizes, end, reach }
+        let beyond = end > rows.len() / slots.max(1) * ld;
+        Self { rows, sizes, end, reach, beyond }
     }
 
     /// The largest distance between an agent and a partner, in agents.
@@ -167,6 +171,10 @@ impl Partners {
         assert!(sizes == self.sizes, "exchange: rows of other sizes");
         assert!(slots * d_e <= ld && agents.end * slots <= self.rows.len(), "exchange: agents without slots");
         let all = self.rows.len() / slots.max(1);
+        if self.beyond {
+            assert!(base == 0 && self.end.max(agents.end * ld) <= len, "exchange: a partner beyond the rows");
+            return;
+        }
         let (first, last) = (agents.start.saturating_sub(self.reach), (agents.end + self.reach).min(all));
         let inside = base <= first && (last - base) * ld <= len && self.end <= all * ld;
         assert!(inside || agents.is_empty(), "exchange: a partner beyond the rows");

@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
@@ -42,6 +43,22 @@ struct Pool {
 }
 
 static POOL: OnceLock<Pool> = OnceLock::new();
+
+/// The most threads of calls that set no number of their own; 0: one per core.
+static DEFAULT: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls that set no number of their own use at most so many threads from now on; 0: one per core.
+pub fn set_default_threads(most: usize) {
+    DEFAULT.store(most, Ordering::Relaxed);
+}
+
+/// The most threads that a call from here may use; 0: one per core.
+fn most() -> usize {
+    match MOST.get() {
+        0 => DEFAULT.load(Ordering::Relaxed),
+        most => most,
+    }
+}
 
 thread_local! {
     /// The most threads that a call from this thread uses; 0: one per core.
@@ -102,7 +119,7 @@ fn help(pool: &'static Pool) {
 
 /// The most threads that [`run`] uses here.
 pub fn threads() -> usize {
-    match MOST.get() {
+    match most() {
         0 => pool().helpers + 1,
         most => most.min(pool().helpers + 1),
     }
@@ -127,7 +144,7 @@ pub fn with_threads<R>(most: usize, f: impl FnOnce() -> R) -> R {
 #[allow(unsafe_code)]
 pub fn run(count: usize, f: &(dyn Fn(usize) + Sync)) {
     let alone = || (0..count).for_each(f);
-    if count <= 1 || MOST.get() == 1 || threads() == 1 {
+    if count <= 1 || most() == 1 || threads() == 1 {
         return alone();
     }
     let pool = pool();

@@ -70,6 +70,12 @@ pub trait Real:
     fn mul_add(self, a: Self, b: Self) -> Self;
     /// Whether the number is neither NaN nor infinite.
     fn is_finite(self) -> bool;
+    /// Bytes of a number.
+    const BYTES: usize;
+    /// Writes numbers as bytes, in the order of the machine. Stops with the shorter of both.
+    fn to_bytes(values: &[Self], to: &mut [u8]);
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    fn from_bytes(bytes: &[u8], to: &mut [Self]);
 }
 
 macro_rules! real {
@@ -131,6 +137,17 @@ macro_rules! real {
             #[inline(always)]
             fn is_finite(self) -> bool {
                 $t::is_finite(self)
+            }
+            const BYTES: usize = size_of::<$t>();
+            fn to_bytes(values: &[Self], to: &mut [u8]) {
+                for (to, v) in to.chunks_exact_mut(Self::BYTES).zip(values) {
+                    to.copy_from_slice(&v.to_ne_bytes());
+                }
+            }
+            fn from_bytes(bytes: &[u8], to: &mut [Self]) {
+                for (to, b) in to.iter_mut().zip(bytes.chunks_exact(Self::BYTES)) {
+                    *to = $t::from_ne_bytes(b.try_into().expect("the bytes of a number"));
+                }
             }
         }
     };

@@ -28,6 +28,7 @@ mod prices;
 mod report;
 mod residuals;
 mod reverse;
+mod shared;
 mod solve;
 mod step;
 mod tape;

@@ -151,6 +151,7 @@ impl<T: Real> Problem<'_, T> {
             return Err(Error::new(ErrorKind::OutOfRange, place, "at least 1", 0)
                 .hint("use a workspace made for Mode::Solve to record nothing"));
         }
+        self.check_shared(options)?;
         self.rho.validate(self.op.sheaf().agents())?;
         self.z_update.validate(&self.op)?;
         self.z_update.validate_penalty(&self.rho)?;

@@ -178,7 +178,8 @@ impl<T: Real> Problem<'_, T> {
         let n = self.op.sheaf().state_len();
         let own = |all: &'t [T]| &all[b * n..][..n];
         let (x, u, z, z_prev) = (own(tape.x(k)), own(tape.u(k + 1)), own(tape.z(k + 1)), own(tape.z(k)));
-        let offsets = self.op.sheaf().state_offsets();
+        let sheaf = self.op.sheaf();
+        let offsets = sheaf.state_offsets();
         let over = self.relax - T::ONE;
         let values = |agents: Range<usize>| {
             agents.flat_map(move |i| {
@@ -190,9 +191,8 @@ impl<T: Real> Problem<'_, T> {
                 })
             })
         };
-        let agents = offsets.len() - 1;
         let (count, [primal, dual, x_size, z_size, u_size]) = match units {
-            None => (n, norms_of_agents(agents, values)),
+            None => (sheaf.whole_state_len(), norms_of_agents(sheaf, values)),
             Some(units) => {
                 // Slopes are known up to the rounding of x times the penalty: a huge penalty hides them.
                 let noise = T::from_f64(4.0) * T::EPSILON * rho.of(0);
@@ -204,7 +204,7 @@ impl<T: Real> Problem<'_, T> {
                         ([unit * gap, slope * moved], [unit * x, unit * z, slope * u])
                     })
                 };
-                let ([primal, dual], [x, z, u]) = extremes_of_agents::<_, 2, 3, 5, _>(agents, n, in_units);
+                let ([primal, dual], [x, z, u]) = extremes_of_agents::<_, 2, 3, 5, _>(sheaf, in_units);
                 (1, [primal, dual, x, z, u])
             }
         };

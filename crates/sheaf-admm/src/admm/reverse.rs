@@ -73,6 +73,7 @@ impl<T: Real> Problem<'_, T> {
         ws: &mut Workspace<T>,
     ) -> Result<()> {
         let window = self.check_seeds(seeds, grads, ws)?;
+        self.check_shared_reverse(adjoint, grads)?;
         let back = &mut ws.back;
         for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
             d.fill(T::ZERO);

@@ -71,10 +71,12 @@ impl<T: Real> Problem<'_, T> {
             if !tape.x_only && (options.tolerances.is_some() || options.balancing.is_some() || last) {
                 self.measure(k, options, running, tape, work, samples, units.as_ref());
             }
+            // One rank that ends the solve ends it for all.
             let go_on = observer.iteration(&self.view(k, running, tape, work, samples));
+            let go_on = !self.op.sheaf().any(!go_on);
             k += 1;
             self.end_samples(k, go_on, options, ws, observer)?;
-            late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            late = deadline.is_some_and(|deadline| self.op.sheaf().any(Instant::now() >= deadline));
             let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
             let mut changed = false;
             let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late);
@@ -188,7 +190,7 @@ impl<T: Real> Problem<'_, T> {
                 Some(r) => ("finite residuals", r.primal + r.dual),
                 None => ("finite proposals", tape.x(k - 1)[b * n..][..n].iter().copied().sum()),
             };
-            if !size.is_finite() {
+            if self.op.sheaf().any(!size.is_finite()) {
                 let of = if samples.len() > 1 { format!(" of sample {b}") } else { String::new() };
                 let place = format!("solve{of}, by iteration {}", sample.iterations);
                 return Err(Error::new(ErrorKind::NotFinite, place, what, size)

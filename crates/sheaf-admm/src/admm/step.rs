@@ -3,6 +3,7 @@
 use super::act::{Actor, Before};
 use super::workspace::{Back, Work};
 use super::{Gradients, Problem, Tape};
+use crate::x_update::Penalty;
 use crate::z_update::{ConsensusGrad, InnerTotals};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{reverse_dual, sub};
@@ -129,8 +130,12 @@ impl<T: Real> Problem<'_, T> {
                 &mut work.z_scratch,
             )?;
         }
-        // x = prox(z − u), w = x̃ + u
-        let d_rho = &mut back.d_rho[..all.grad_len(self.op.agents())];
+        // x = prox(z − u), w = x̃ + u. Over several chunks, the gradient of one penalty for all is added up by chunks.
+        let mut each = self.penalty_of_each(&all);
+        let (all, d_rho) = match &mut each {
+            Some((rho, d_rho)) => (Penalty::PerAgent(rho), &mut d_rho[..]),
+            None => (all, &mut back.d_rho[..all.grad_len(self.op.agents())]),
+        };
         self.objective.vjp_fused_into(
             self.offsets(&work.offsets),
             &all,
@@ -147,6 +152,9 @@ impl<T: Real> Problem<'_, T> {
             grads.objective,
             &mut work.x_scratch,
         )?;
+        if let Some((_, d_rho)) = each {
+            back.d_rho[0] += self.sum_of_each(&d_rho);
+        }
         std::mem::swap(&mut back.d_z, &mut back.d_z_in);
         std::mem::swap(&mut back.d_u, &mut back.d_u_in);
         Ok(())

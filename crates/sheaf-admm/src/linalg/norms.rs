@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::Real;
-use crate::chunks;
+use crate::sheaf::Sheaf;
 
 /// The norms of N vectors, given by their numbers side by side. Where a plain sum of squares leaves the range of the
 /// type, the numbers are divided by the largest of them first.
@@ -50,25 +50,41 @@ fn squares<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]>) -> [T;
     sums
 }
 
-/// As [`norms`] over the numbers of all agents, which `values` gives for a range of them: chunk by chunk, on all threads.
+/// As [`norms`] over the numbers of all agents of a sheaf, which `values` gives for a range of own agents: chunk by chunk, on
+/// all threads and ranks.
 pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]> + Clone>(
-    agents: usize,
+    sheaf: &Sheaf,
     values: impl Fn(Range<usize>) -> I + Sync,
 ) -> [T; N] {
-    let chunks = chunks::count(agents);
-    let one = |chunk, ()| Ok(squares(values(chunks::agents(chunk, agents))));
-    let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
-    match if chunks > 1 { chunks::sums(chunks, (), one).ok() } else { None } {
-        Some(sums) if sums.iter().all(|&sum| sum >= small && sum.is_finite()) => sums.map(T::sqrt),
-        _ => norms(values(0..agents)),
+    if sheaf.is_one_chunk() {
+        return norms(values(0..sheaf.agents()));
     }
+    let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
+    let sums = sheaf.sums((), |own, ()| squares(values(sheaf.agents_of(own))));
+    if sums.iter().all(|&sum| sum >= small && sum.is_finite()) {
+        return sums.map(T::sqrt);
+    }
+    let most = |own: Range<usize>, ()| {
+        let mut most = [T::ZERO; N];
+        values(sheaf.agents_of(own)).for_each(|each| (0..N).for_each(|k| most[k] = larger(most[k], each[k].abs())));
+        most
+    };
+    let most = sheaf.fold((), most, |total, own| (0..N).for_each(|k| total[k] = larger(total[k], own[k])));
+    let scale = |each: [T; N]| -> [T; N] {
+        std::array::from_fn(|k| if most[k] > T::ZERO { each[k] / most[k] } else { T::ZERO })
+    };
+    let scaled: [T; N] = sheaf.sums((), |own, ()| squares(values(sheaf.agents_of(own)).map(scale)));
+    std::array::from_fn(|k| match (sums[k] >= small && sums[k].is_finite(), most[k] > T::ZERO && most[k].is_finite()) {
+        (true, _) => sums[k].sqrt(),
+        (false, true) => most[k] * scaled[k].sqrt(),
+        (false, false) => most[k],
+    })
 }
 
 /// The largest numbers of M vectors and the root mean squares of N others, given by their numbers side by side: `values` gives
-/// them for a range of agents, `count` is the length of each vector. Chunk by chunk, on all threads.
+/// them for a range of own agents. Chunk by chunk, on all threads and ranks.
 pub(crate) fn extremes_of_agents<T, const M: usize, const N: usize, const K: usize, I>(
-    agents: usize,
-    count: usize,
+    sheaf: &Sheaf,
     values: impl Fn(Range<usize>) -> I + Sync,
 ) -> ([T; M], [T; N])
 where
@@ -76,26 +92,26 @@ where
     I: Iterator<Item = ([T; M], [T; N])> + Clone,
 {
     const { assert!(M + N == K) };
-    let one = |chunk, ()| {
+    let one = |own: Range<usize>, ()| {
         let mut found = [T::ZERO; K];
-        values(chunks::agents(chunk, agents)).for_each(|(largest, squared)| {
+        values(sheaf.agents_of(own)).for_each(|(largest, squared)| {
             (0..M).for_each(|k| found[k] = larger(found[k], largest[k].abs()));
             (0..N).for_each(|k| found[M + k] += squared[k] * squared[k]);
         });
-        Ok(found)
+        found
     };
     let join = |total: &mut [T; K], own: [T; K]| {
         (0..M).for_each(|k| total[k] = larger(total[k], own[k]));
         (M..K).for_each(|k| total[k] += own[k]);
     };
-    let found = chunks::fold(chunks::count(agents), (), one, join).unwrap_or([T::ZERO; K]);
-    let root = T::from_f64(count.max(1) as f64).sqrt();
+    let found = sheaf.fold((), one, join);
+    let root = T::from_f64(sheaf.whole_state_len().max(1) as f64).sqrt();
     let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
     let plain = found[M..].iter().all(|&sum| sum >= small && sum.is_finite());
     let sizes: [T; N] = if plain {
         std::array::from_fn(|k| found[M + k].sqrt())
     } else {
-        norms(values(0..agents).map(|(_, squared)| squared))
+        norms_of_agents(sheaf, |own| values(own).map(|(_, squared)| squared))
     };
     (std::array::from_fn(|k| found[k]), sizes.map(|size| size / root))
 }
@@ -124,6 +140,7 @@ pub(crate) fn norm<T: Real>(values: impl Iterator<Item = T> + Clone) -> T {
 #[cfg(test)]
 mod tests {
     use super::{extremes_of_agents, largest, norm};
+    use crate::sheaf::{AgentGraph, Sheaf};
 
     #[test]
     fn norms_stay_exact_at_the_ends_of_the_range() {
@@ -140,13 +157,14 @@ mod tests {
     #[test]
     fn extremes_are_largest_numbers_and_root_mean_squares_over_all_chunks() {
         let agents = 3 * crate::chunks::AGENTS + 5;
+        let sheaf = Sheaf::uniform(&AgentGraph::from_edges(agents, &[]).unwrap(), 1, 1).unwrap();
         let value = |k: usize| if k == 7000 { -9.0 } else { 0.5 * ((k % 3) as f64 - 1.0) };
         let values = |own: std::ops::Range<usize>| own.map(move |k| ([value(k)], [value(k)]));
-        let ([most], [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(agents, agents, values);
+        let ([most], [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(&sheaf, values);
         let squares: f64 = (0..agents).map(|k| value(k).powi(2)).sum();
         assert!(most == 9.0 && (mean - (squares / agents as f64).sqrt()).abs() < 1e-14);
         let huge = |own: std::ops::Range<usize>| own.map(|_| ([1.0], [1e300]));
-        let (_, [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(agents, agents, huge);
+        let (_, [mean]) = extremes_of_agents::<f64, 1, 1, 2, _>(&sheaf, huge);
         assert!((mean / 1e300 - 1.0).abs() < 1e-12);
     }
 }

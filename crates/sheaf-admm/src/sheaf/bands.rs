@@ -17,6 +17,7 @@
 use std::ops::Range;
 
 use crate::Real;
+use crate::share::Share;
 use sheaf_kernels::exchange::{Partners, SlotRows};
 use sheaf_kernels::stack::{BAND, LiftBand, Table};
 
@@ -132,6 +133,62 @@ impl<T: Real> Bands<'_, T> {
                     soon,
                 });
                 after(part.clone(), &input.get()[part.clone()], &q[part]);
+            }
+        }
+    }
+
+    /// The same on a rank's part of a sheaf. The rows of bands at the border travel while the others are swept as if they had
+    /// no partners elsewhere; then the bands at the border are lifted again, with all their partners.
+    pub fn sweep_shared(
+        &self,
+        share: &Share,
+        gamma: T,
+        shift: T,
+        input: &mut impl Input<T>,
+        q: &mut [T],
+        y: &mut [T],
+        s: &mut [T],
+        keep: bool,
+    ) {
+        let agents = self.table.index.len();
+        let bands = agents.div_ceil(BAND);
+        let of = |band: usize| band * BAND..((band + 1) * BAND).min(agents);
+        input.ready(0..agents * self.table.d_v);
+        let z = input.get();
+        let project = |band: usize, y: &mut [T]| T::project_table(self.table, of(band), 0, self.stacks, z, y);
+        let border = share.border_bands();
+        border.iter().cloned().flatten().for_each(|band| project(band, y));
+        // Where most bands are at the border, lifting them twice costs more than rows that leave the cache.
+        let twice = 2 * border.iter().map(Range::len).sum::<usize>() <= bands;
+        share.swap(y, |y| match twice {
+            true => self.sweep(gamma, shift, Given(z), q, y, s, keep, |_, _, _| {}),
+            false => (0..bands).for_each(|band| project(band, y)),
+        });
+        let partners = share.partners().unwrap_or(self.partners);
+        let lag = self.partners.reach().div_ceil(BAND);
+        let all = [0..bands];
+        for run in if twice { border } else { &all } {
+            if twice {
+                (run.start.saturating_sub(lag)..(run.end + lag).min(bands)).for_each(|band| project(band, y));
+            }
+            for band in run.clone() {
+                T::lift_band(LiftBand {
+                    table: self.table,
+                    slots: self.slots,
+                    partners,
+                    stacks: self.stacks,
+                    tiles: self.tiles,
+                    agents: of(band),
+                    base: 0,
+                    gamma,
+                    shift,
+                    p: z,
+                    y,
+                    s,
+                    keep,
+                    q,
+                    soon: [&[], &[]],
+                });
             }
         }
     }

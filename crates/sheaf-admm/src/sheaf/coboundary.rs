@@ -10,7 +10,8 @@ use super::bands::{Bands, Given, Input};
 use super::maps::table;
 use super::{Maps, Sheaf};
 use crate::Real;
-use sheaf_kernels::vector::{axpy, dot, scale_shift};
+use crate::share::Share;
+use sheaf_kernels::vector::{axpy, scale_shift};
 
 /// The products of a sheaf with maps that fit it, on vectors of lengths checked by the caller.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,16 @@ impl<'a, T: Real> Products<'a, T> {
     /// y = P z.
     #[inline]
     pub(crate) fn project(&self, z: &[T], y: &mut [T]) {
-        self.maps.project(self.sheaf, z, y);
+        match self.sheaf.share() {
+            None => self.maps.project(self.sheaf, z, y),
+            Some(share) => self.project_shared(share, z, y),
+        }
+    }
+
+    /// The rows of the border first: while they travel, all others are computed.
+    fn project_shared(&self, share: &Share, z: &[T], y: &mut [T]) {
+        self.maps.project_border(self.sheaf, share, z, y);
+        share.swap(y, |y| self.maps.project(self.sheaf, z, y));
     }
 
     /// g = Pᵀ s.
@@ -41,7 +51,7 @@ impl<'a, T: Real> Products<'a, T> {
         if y.is_empty() {
             return;
         }
-        match (self.sheaf.partners(), self.weights) {
+        match (self.sheaf.partners().filter(|_| self.sheaf.share().is_none()), self.weights) {
             (Some((rows, partners)), None) => {
                 T::exchange_partners(rows, partners, 0..self.sheaf.agents(), 0, y, s);
             }
@@ -138,7 +148,10 @@ impl<'a, T: Real> Products<'a, T> {
     #[inline]
     pub(crate) fn laplacian(&self, z: &[T], g: &mut [T], y: &mut [T], s: &mut [T]) {
         if let Some(grid) = self.banded() {
-            return grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {});
+            return match self.sheaf.share() {
+                None => grid.sweep(T::ONE, T::ZERO, Given(z), g, y, s, true, |_, _, _| {}),
+                Some(share) => grid.sweep_shared(share, T::ONE, T::ZERO, &mut Given(z), g, y, s, true),
+            };
         }
         self.project(z, y);
         if let (Maps::Packed(low), Some((_, partners)), None) =
@@ -166,13 +179,22 @@ impl<'a, T: Real> Products<'a, T> {
         mut after: impl FnMut(Range<usize>, &[T], &[T]),
     ) {
         if let Some(grid) = self.banded() {
-            return grid.sweep(gamma, shift, input, q, y, s, keep, after);
+            match self.sheaf.share() {
+                None => return grid.sweep(gamma, shift, input, q, y, s, keep, after),
+                Some(share) => grid.sweep_shared(share, gamma, shift, &mut input, q, y, s, keep),
+            }
+            return after(0..self.sheaf.state_len(), input.get(), q);
         }
         let all = 0..self.sheaf.state_len();
         input.ready(all.clone());
         self.laplacian(input.get(), q, y, s);
         scale_shift(q, gamma, shift, input.get());
         after(all, input.get(), q);
+    }
+
+    /// Whether [`sweep`](Self::sweep) runs band by band, and calls `after` for each.
+    pub(crate) fn is_banded(&self) -> bool {
+        self.banded().is_some()
     }
 
     /// The sheaf as bands, if a table gives its maps and every slot has one partner.
@@ -187,7 +209,7 @@ impl<'a, T: Real> Products<'a, T> {
     /// ½‖F z − b‖²; `rows` is scratch of `row_len`, `r` of `edge_len`.
     pub(crate) fn energy(&self, z: &[T], r: &mut [T], rows: &mut [T]) -> T {
         self.residual(z, r, rows);
-        dot(r, r) * T::from_f64(0.5)
+        self.sheaf.edge_dot(r, r) * T::from_f64(0.5)
     }
 }
 

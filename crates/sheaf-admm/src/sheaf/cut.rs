@@ -1,12 +1,14 @@
 //! The same sheaf without some of its edges. Agents keep their slots, so that maps fit both.
 
-use super::{AgentGraph, Cliques, Edge, Sheaf, partners};
+use super::{AgentGraph, Cliques, Edge, Sheaf, ends, partners};
 use crate::Result;
 
 impl Sheaf {
     /// The sheaf without the edges that `cut` names, in the same order. Stalks, slots and rows of agents stay as they
     /// are: maps of this sheaf are maps of that one. Values of edges (offsets, weights) have to be chosen anew.
     pub fn without_edges(&self, cut: impl Fn(usize) -> bool) -> Result<Self> {
+        let hint = "cut the edges of the whole graph, then share it";
+        crate::share::refuse(self, "a sheaf without some edges", "one process", hint)?;
         let mut sheaf = self.clone();
         let (mut start, mut number) = (0, 0);
         sheaf.edges.retain_mut(|edge| {
@@ -18,11 +20,13 @@ impl Sheaf {
             }
             kept
         });
+        let mut number = 0..;
+        sheaf.edge_chunks.retain(|_| number.next().is_some_and(|e| !cut(e)));
         sheaf.edge_len = start as usize;
         (sheaf.partners, sheaf.cliques) = (None, None);
         if let Some(uniform) = self.uniform {
             let graph = sheaf.graph(uniform.slots)?;
-            sheaf.partners = partners(&graph, &sheaf);
+            sheaf.partners = partners(&sheaf, ends(&graph, &sheaf));
             sheaf.cliques = Cliques::of(&graph, uniform);
         }
         Ok(sheaf)

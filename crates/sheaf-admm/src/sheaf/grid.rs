@@ -11,6 +11,8 @@
 //! Agents are numbered row by row. The list goes through the agents in that order; each contributes its edges to
 //! neighbours with a larger number, E, S, SE, SW (4-way: E, S). Sums over edges follow this order.
 
+use std::ops::Range;
+
 use super::graph::check_count;
 use crate::Result;
 
@@ -59,27 +61,33 @@ pub struct GridEdge {
 /// A grid of more than [`MAX_SLOTS`](super::MAX_SLOTS) slots is an error.
 pub fn grid_edges(height: usize, width: usize, connectivity: Connectivity) -> Result<Vec<GridEdge>> {
     check_count("slots", height.saturating_mul(width).saturating_mul(connectivity.slots()))?;
-    let opposite = connectivity.slots() as u8 / 2;
-    let outgoing = connectivity.outgoing();
-    let mut edges = Vec::with_capacity(height * width * outgoing.len());
+    let mut edges = Vec::with_capacity(height * width * connectivity.outgoing().len());
     // Without columns the number of rows may be arbitrarily large.
-    for row in 0..if width == 0 { 0 } else { height } {
-        for column in 0..width {
-            for &(slot, down, right) in outgoing {
-                let Some(to) = column.checked_add_signed(right) else { continue };
-                if row + down >= height || to >= width {
-                    continue;
-                }
-                edges.push(GridEdge {
-                    u: (row * width + column) as u32,
-                    v: ((row + down) * width + to) as u32,
-                    slot_u: slot,
-                    slot_v: (slot + opposite) % (2 * opposite),
-                });
-            }
-        }
-    }
+    edges.extend(grid_edges_of_rows(0..if width == 0 { 0 } else { height }, height, width, connectivity));
     Ok(edges)
+}
+
+/// The edges that the agents of some grid rows contribute, in the same order.
+pub(crate) fn grid_edges_of_rows(
+    rows: Range<usize>,
+    height: usize,
+    width: usize,
+    connectivity: Connectivity,
+) -> impl Iterator<Item = GridEdge> {
+    let opposite = connectivity.slots() as u8 / 2;
+    let of_agent = move |row: usize, column: usize| {
+        connectivity.outgoing().iter().filter_map(move |&(slot, down, right)| {
+            let to = column.checked_add_signed(right)?;
+            let inside = row + down < height && to < width;
+            inside.then(|| GridEdge {
+                u: (row * width + column) as u32,
+                v: ((row + down) * width + to) as u32,
+                slot_u: slot,
+                slot_v: (slot + opposite) % (2 * opposite),
+            })
+        })
+    };
+    rows.flat_map(move |row| (0..width).flat_map(move |column| of_agent(row, column)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 mod bands;
 mod batch;
+mod build_part;
 mod cliques;
 mod coboundary;
 mod compose;
@@ -42,6 +43,10 @@ pub use shared::{SharedMaps, SharedMapsGrad};
 pub use stack::{SharedStack, SharedStackGrad};
 pub use updates::{AgentUpdates, AgentUpdatesGrad, UpdateDims};
 
+use std::sync::Arc;
+
+use crate::chunks;
+use crate::share::Share;
 use crate::{Error, ErrorKind, Result};
 use sheaf_kernels::exchange::{Partners, SlotRows};
 use sheaf_kernels::tiles::tile_len;
@@ -73,6 +78,12 @@ pub struct Sheaf {
     partners: Option<Partners>,
     /// The groups of slots, if all agents are alike and their slots meet in cliques.
     cliques: Option<Cliques>,
+    /// Rows behind those of all agents: of agents that other ranks own.
+    halo_rows: usize,
+    /// The rank's part in a sheaf over several processes.
+    share: Option<Arc<Share>>,
+    /// The chunk of the first end of every edge, `u32::MAX` if another rank owns it; empty if there is one chunk.
+    edge_chunks: Vec<u32>, // [edges] or []
 }
 
 /// Sizes of a sheaf whose agents are all alike.
@@ -99,7 +110,7 @@ impl Sheaf {
         let slots = if graph.agents() > 0 { graph.slots(0) } else { 0 };
         if (0..graph.agents()).all(|i| graph.slots(i) == slots) {
             sheaf.uniform = Some(Uniform { d_v, d_e, slots, ld: pad(slots * d_e) });
-            sheaf.partners = partners(graph, &sheaf);
+            sheaf.partners = partners(&sheaf, ends(graph, &sheaf));
             sheaf.cliques = sheaf.uniform.and_then(|uniform| Cliques::of(graph, uniform));
         }
         Ok(sheaf)
@@ -146,6 +157,18 @@ impl Sheaf {
         slot_dims: Vec<Vec<usize>>,
         d_e: Vec<usize>,
     ) -> Result<Self> {
+        let mut sheaf = Self::of_agents(&d_v, &slot_dims, &d_e)?;
+        let row = |agent: u32, slot: u32| sheaf.row(agent as usize, slot as usize);
+        let ends = graph.edges().iter().map(|e| (row(e.u, e.slot_u), row(e.v, e.slot_v)));
+        (sheaf.edges, sheaf.edge_len) = edge_rows(ends, &d_e);
+        if graph.agents() > chunks::AGENTS {
+            sheaf.edge_chunks = graph.edges().iter().map(|e| e.u / chunks::AGENTS as u32).collect();
+        }
+        Ok(sheaf)
+    }
+
+    /// The offsets of agents with these stalks and slots, without edges.
+    fn of_agents(d_v: &[usize], slot_dims: &[Vec<usize>], d_e: &[usize]) -> Result<Self> {
         check_sum("stalks of agents", d_v.iter().copied())?;
         check_sum("stalks of edges", d_e.iter().copied())?;
         check_sum("rows of agents", slot_dims.iter().map(|dims| saturating_sum(dims.iter().copied())))?;
@@ -153,7 +176,7 @@ impl Sheaf {
         let mut row_offsets = vec![0];
         let mut stack_offsets: Vec<usize> = vec![0];
         let mut slot_rows = Vec::with_capacity(d_v.len());
-        for (d, dims) in d_v.iter().zip(&slot_dims) {
+        for (d, dims) in d_v.iter().zip(slot_dims) {
             let mut starts = vec![0];
             for dim in dims {
                 starts.push(starts[starts.len() - 1] + dim);
@@ -165,36 +188,25 @@ impl Sheaf {
             stack_offsets.push(stack.ok_or_else(|| too_large("stacks of agents"))?);
             slot_rows.push(starts);
         }
-        let mut start = 0;
-        let edges = graph
-            .edges()
-            .iter()
-            .zip(&d_e)
-            .map(|(e, &dim)| {
-                let row = |agent: u32, slot: u32| {
-                    (row_offsets[agent as usize] + slot_rows[agent as usize][slot as usize]) as u32
-                };
-                let edge = EdgeRows {
-                    row_u: row(e.u, e.slot_u),
-                    row_v: row(e.v, e.slot_v),
-                    dim: dim as u32,
-                    start: start as u32,
-                };
-                start += dim;
-                edge
-            })
-            .collect();
         Ok(Self {
             state_offsets,
             row_offsets,
             stack_offsets,
             slot_rows,
-            edges,
-            edge_len: start,
+            edges: Vec::new(),
+            edge_len: 0,
             uniform: None,
             partners: None,
             cliques: None,
+            halo_rows: 0,
+            share: None,
+            edge_chunks: Vec::new(),
         })
+    }
+
+    /// The first row of a slot.
+    fn row(&self, agent: usize, slot: usize) -> u32 {
+        (self.row_offsets[agent] + self.slot_rows[agent][slot]) as u32
     }
 
     /// Number of agents.
@@ -207,9 +219,14 @@ impl Sheaf {
         self.state_offsets[self.agents()]
     }
 
-    /// Length of a row vector: all agents' stacked projections, padded.
+    /// Length of a row vector: all agents' stacked projections, padded, and those of other ranks that edges meet.
     pub fn row_len(&self) -> usize {
-        self.row_offsets[self.agents()]
+        self.row_offsets[self.agents()] + self.halo_rows
+    }
+
+    /// This rank's part, if several processes [share](crate::share) the sheaf.
+    pub fn share(&self) -> Option<&Share> {
+        self.share.as_deref()
     }
 
     /// Length of an edge vector: the sum of all edges' stalks.
@@ -285,28 +302,49 @@ impl Sheaf {
         }
     }
 
+    /// The chunk of the first end of every edge, where there are several chunks.
+    pub(crate) fn edge_chunks(&self) -> &[u32] {
+        &self.edge_chunks
+    }
+
     pub(crate) fn edges(&self) -> &[EdgeRows] {
         &self.edges
     }
 }
 
-/// The partner row of every slot; `None` when a slot has two edges, or when there are no slots.
-fn partners(graph: &AgentGraph, sheaf: &Sheaf) -> Option<Partners> {
+/// The ends of all edges, each with the row that it meets.
+fn ends(graph: &AgentGraph, sheaf: &Sheaf) -> impl Iterator<Item = (u32, u32, u32)> {
+    graph.edges().iter().zip(&sheaf.edges).flat_map(|(edge, rows)| {
+        [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)]
+    })
+}
+
+/// The partner row of every slot; `None` when a slot has two edges, or when there are no slots. Each end is given with the
+/// row that it meets.
+fn partners(sheaf: &Sheaf, ends: impl Iterator<Item = (u32, u32, u32)>) -> Option<Partners> {
     let Uniform { slots, d_e, ld, .. } = sheaf.uniform.filter(|u| u.slots > 0)?;
-    let row = |agent: usize, slot: usize| (sheaf.row_offsets[agent] + sheaf.slot_rows[agent][slot]) as u32;
-    let mut partners: Vec<u32> =
-        (0..graph.agents()).flat_map(|a| (0..slots).map(move |s| (a, s))).map(|(a, s)| row(a, s)).collect();
+    let places = (0..sheaf.agents()).flat_map(|a| (0..slots).map(move |s| (a, s)));
+    let mut partners: Vec<u32> = places.map(|(a, s)| sheaf.row(a, s)).collect();
     let mut taken = vec![false; partners.len()];
-    for (edge, rows) in graph.edges().iter().zip(&sheaf.edges) {
-        for (agent, slot, other) in [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)] {
-            let place = agent as usize * slots + slot as usize;
-            if std::mem::replace(&mut taken[place], true) {
-                return None;
-            }
-            partners[place] = other;
+    for (agent, slot, other) in ends {
+        let place = agent as usize * slots + slot as usize;
+        if std::mem::replace(&mut taken[place], true) {
+            return None;
         }
+        partners[place] = other;
     }
     Some(Partners::new(partners, SlotRows { slots, d_e, ld }))
+}
+
+/// Edges between these rows, with these stalks, and the length of all stalks.
+fn edge_rows(ends: impl Iterator<Item = (u32, u32)>, d_e: &[usize]) -> (Vec<EdgeRows>, usize) {
+    let mut start = 0;
+    let edges = ends.zip(d_e).map(|((row_u, row_v), &dim)| {
+        let edge = EdgeRows { row_u, row_v, dim: dim as u32, start: start as u32 };
+        start += dim;
+        edge
+    });
+    (edges.collect(), start)
 }
 
 /// Rounds up to a multiple of [`ROW_PAD`].

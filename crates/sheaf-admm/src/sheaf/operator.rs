@@ -40,6 +40,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
             return Err(Error::new(ErrorKind::OutOfRange, "samples", format_args!("1 to {most}"), samples));
         }
         maps.validate(sheaf, samples)?;
+        crate::share::check_maps(sheaf, &maps)?;
         let products = Products { sheaf, maps, offsets: None, weights: None };
         Ok(Self { products, samples, offsets: None, mixed: false })
     }
@@ -264,7 +265,7 @@ impl<'a, T: Real> SheafOp<'a, T> {
         self.check_edges("edge_rms: scratch of edges", r)?;
         self.check_rows("edge_rms: scratch of rows", rows)?;
         let energy = self.energy(z, r, rows)?;
-        Ok(rms_of_energy(energy, self.samples * self.sheaf().edge_len()))
+        Ok(rms_of_energy(energy, self.samples * self.sheaf().whole_edge_len()))
     }
 
     /// Adds the contribution of the product q̄ᵀ L p to the maps' gradient: with e(·) the exchanged residuals,

@@ -113,6 +113,7 @@ pub enum ZUpdate<T> {
 impl<T: Real> ZUpdate<T> {
     /// Checks the options against the problem.
     pub fn validate(&self, op: &SheafOp<'_, T>) -> Result<()> {
+        crate::share::check_solver(op.sheaf(), self)?;
         match self {
             Self::Cg(s) => s.validate(op),
             Self::Descent(s) => s.validate(op),
@@ -136,6 +137,16 @@ impl<T: Real> ZUpdate<T> {
     /// Whether gradients may reach the previous z: if not, `vjp` leaves `d_z_prev` unchanged.
     pub(crate) fn reads_previous(&self) -> bool {
         !matches!(self, Self::Gram(_) | Self::Orthonormal(_))
+    }
+
+    /// Whether its gradient is that of the solution, by one more solve, and not through its steps.
+    pub(crate) fn differentiates_solution(&self) -> bool {
+        match self {
+            Self::Cg(s) => s.differentiates_solution(),
+            Self::Descent(s) => matches!(s.stop, Stop::Tolerance { .. }),
+            Self::Gram(s) => s.differentiates_solution(),
+            _ => true,
+        }
     }
 
     /// Work done once per solve and penalty.

@@ -122,7 +122,7 @@ impl<T: Real> ZUpdate<T> {
                     ([slope * (g[k] - d[k])], [slope * g[k], slope * d[k]])
                 })
             };
-            let ([value], [g, d]) = extremes_of_agents::<_, 1, 2, 3, _>(sheaf.agents(), z.len(), values);
+            let ([value], [g, d]) = extremes_of_agents::<_, 1, 2, 3, _>(sheaf, values);
             return ConsensusResidual {
                 edges,
                 stationarity: Some(Measured { value, size: g.max(d), count: 1 }),

@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use sheaf_admm::share::Traffic;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::bench_problems::problems;
 use super::{Ending, Job, use_threads};
 use crate::args::{BenchArgs, BenchKind};
 use crate::progress::Bar;
+use crate::ranks;
 use crate::report::{self, Report, count, rounded, significant};
 use crate::tasks::{self, BenchRequest, Task, Workload};
 
@@ -39,6 +41,8 @@ struct Row {
     samples: usize,
     seconds: f64,
     peak_rss_mb: Option<f64>,
+    /// What rank 0 had sent before and after, where there are several.
+    traffic: Option<(Traffic, Traffic)>,
 }
 
 /// Iterations of the rows that grow in size, and the smallest count of the rows that grow in iterations.
@@ -95,6 +99,10 @@ impl Bench {
 }
 
 impl Job for Bench {
+    fn is_shared(&self) -> bool {
+        self.kind == Some(BenchKind::Solve)
+    }
+
     fn run(&self) -> Result<Ending> {
         use_threads(self.threads)?;
         let plan = self.plan();
@@ -130,7 +138,9 @@ impl Bench {
         let mut round_seconds = warm.elapsed().as_secs_f64();
         let (mut rounds, start) = (0, Instant::now());
         // A single round of a large sample may already take long enough.
-        while rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * round_seconds < self.seconds {
+        let before = ranks::traffic();
+        let more = |rounds, seconds: f64| rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * seconds < self.seconds;
+        while ranks::told(more(rounds, round_seconds)) {
             let begin = Instant::now();
             (work.round)()?;
             round_seconds = begin.elapsed().as_secs_f64();
@@ -139,7 +149,8 @@ impl Bench {
         let seconds = start.elapsed().as_secs_f64();
         let threads = work.threads.unwrap_or_else(rayon::current_num_threads);
         let (samples, peak_rss_mb) = (rounds * work.batch, report::peak_rss_mb());
-        Ok(Row { kind, work, threads, samples, seconds, peak_rss_mb })
+        let traffic = before.zip(ranks::traffic());
+        Ok(Row { kind, work, threads, samples, seconds, peak_rss_mb, traffic })
     }
 }
 
@@ -177,6 +188,25 @@ impl Row {
             ("ms_per_sample", rounded(self.ms_per_sample(), 4)),
             ("ns_per_agent_iteration", rounded(self.ns_per_agent_iteration(), 2)),
             ("peak_rss_mb", json!(self.peak_rss_mb.map(|mb| rounded(mb, 1)))),
+        ]
+        .into_iter()
+        .chain(self.of_ranks())
+        .collect()
+    }
+
+    /// What rank 0 sent and waited per iteration.
+    fn of_ranks(&self) -> Vec<(&'static str, Value)> {
+        let Some((before, after)) = self.traffic else { return Vec::new() };
+        let iterations = (self.samples * self.work.iterations.max(1)) as f64;
+        let each = |of: fn(&Traffic) -> u64| rounded((of(&after) - of(&before)) as f64 / iterations, 3);
+        vec![
+            ("ranks", ranks::count().into()),
+            ("exchanges_per_iteration", each(|t| t.swaps)),
+            ("messages_per_iteration", each(|t| t.messages)),
+            ("halo_bytes_per_iteration", each(|t| t.bytes)),
+            ("sums_per_iteration", each(|t| t.sums)),
+            ("sum_bytes_per_iteration", each(|t| t.sum_bytes)),
+            ("waited_us_per_iteration", each(|t| t.waited / 1000)),
         ]
     }
 

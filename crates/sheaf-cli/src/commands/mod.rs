@@ -39,6 +39,7 @@ use std::path::Path;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 
+use crate::ranks;
 use crate::report::Report;
 
 /// The commit that the program was built from; empty if it is not known.
@@ -65,6 +66,11 @@ impl From<Report> for Ending {
 pub trait Job {
     /// Runs the job.
     fn run(&self) -> Result<Ending>;
+
+    /// Whether all ranks take part in it; else rank 0 runs it alone.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn() -> Result<Report>> Job for F {
@@ -75,7 +81,7 @@ impl<F: Fn() -> Result<Report>> Job for F {
 
 /// Sets the number of threads for everything that follows.
 fn use_threads(threads: Option<usize>) -> Result<()> {
-    let Some(threads) = threads else { return Ok(()) };
+    let Some(threads) = threads.or_else(ranks::threads) else { return Ok(()) };
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()

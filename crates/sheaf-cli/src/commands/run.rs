@@ -11,6 +11,8 @@ use sheaf_learn::train::file::{read_at_most, write_whole};
 use super::{Job, check_out, without_effect};
 use crate::args::RunArgs;
 use crate::problem::{Folder, Format, MAX_BYTES, Read, located, read};
+use crate::progress::say;
+use crate::ranks;
 use crate::report::{Report, count, duration};
 
 /// Checks the arguments; the job reads the file and solves.
@@ -36,6 +38,10 @@ pub fn run(args: RunArgs, json: bool) -> Result<Box<dyn Job>> {
             time_limit: limit.or(file.time_limit),
             ..file
         };
+        if ranks::count() > 1 {
+            say("note: rank 0 solves this problem alone, on all its cores: the consensus step of a network is a\n\
+                 factorisation, or a sparse system of the whole, which ranks cannot share");
+        }
         let mut solver = network.solver(settings)?;
         let solution = solver.solve().map_err(|e| located(e, &bytes, format, &place))?;
         let names = Names::of(&problem);

@@ -1,13 +1,16 @@
 //! `sheaf train`: trains from an experiment file to weights, with a progress bar. Ctrl-C saves and exits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
+use sheaf_admm::share::Comm;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::{RESUME_MAY_CHANGE, Recipe, Stage, resume_may_change};
 use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::train::file::read_text_at_most;
+use sheaf_learn::train::ranks::{Led, end, follow};
 use sheaf_learn::train::{
     Init, Origin, Outcome, Plan, Prepared, Progress, Run, RunDir, TrainEvent, TrainObserver, WeightsFile,
     check_resume, stages, train, train_stages,
@@ -17,6 +20,7 @@ use super::{COMMIT, Ending, Job, check_set, use_threads};
 use crate::args::{OnNanArg, TrainArgs};
 use crate::interrupt::stop_flag;
 use crate::progress::{Bar, Waiting, say};
+use crate::ranks;
 use crate::report::{Report, count, duration, rounded, significant};
 use crate::tasks::{self, Source, Task};
 
@@ -49,6 +53,10 @@ impl Train {
 }
 
 impl Job for Train {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn run(&self) -> Result<Ending> {
         let text = read_text_at_most(&self.experiment, MAX_EXPERIMENT_BYTES, "a readable experiment")?;
         let place = self.experiment.display().to_string();
@@ -56,13 +64,22 @@ impl Job for Train {
         use_threads(self.threads)?;
         // Everything that can be wrong is checked before samples are generated, which may take minutes.
         let recipe = task.recipe(&place, &text, &self.overrides)?;
+        let make = |stage: &Stage| {
+            let _waiting = Waiting::new("preparing the samples");
+            task.prepare(&place, &stage.config, &[])
+        };
+        if let Some(comm) = ranks::comm().filter(|comm| comm.rank() > 0) {
+            // Files are those of rank 0.
+            follow(comm, &mut |stage| Ok(make(&recipe.stages[stage])?.model))?;
+            return Ok(Report::new().into());
+        }
         self.check_place(task, &recipe)?;
         let start = self.start(task, &recipe)?;
         let init = start.as_ref().map(|(name, weights)| Init { name, weights });
         let (dir, task_name, resume) = (&*self.out, task.name(), self.resume);
-        let mut prepare = |stage: &Stage| {
-            let _waiting = Waiting::new("preparing the samples");
-            task.prepare(&place, &stage.config, &[])
+        let mut prepare = |stage: &Stage| match ranks::comm() {
+            None => make(stage),
+            Some(comm) => led(comm, &recipe, stage, make),
         };
         let (mut watcher, stop) = (Watcher::new(), stop_flag());
         let outcome = if recipe.staged {
@@ -87,6 +104,9 @@ impl Job for Train {
             watcher.expect(options.steps);
             train(&mut *model, &run, &mut watcher, stop)?
         };
+        if let Some(comm) = ranks::comm() {
+            end(&**comm);
+        }
         watcher.bar.clear();
         Ok(self.ending(task, &watcher, outcome))
     }
@@ -173,6 +193,27 @@ impl Train {
             }
         }
     }
+}
+
+/// The stage of a recipe, whose batches all ranks share.
+fn led(
+    comm: &Arc<dyn Comm>,
+    recipe: &Recipe,
+    stage: &Stage,
+    make: impl Fn(&Stage) -> Result<Prepared>,
+) -> Result<Prepared> {
+    let number = recipe.stages.iter().position(|other| std::ptr::eq(other, stage)).unwrap_or(0);
+    let mut rest = None;
+    let model = Led::new(Arc::clone(comm), number, || {
+        let Prepared { model, config, options, seed } = make(stage)?;
+        rest = Some((config, options, seed));
+        Ok(model)
+    })?;
+    if !model.is_shared() {
+        say("note: this model cannot share batches; rank 0 trains alone");
+    }
+    let (config, options, seed) = rest.expect("the model was made");
+    Ok(Prepared { model: Box::new(model), config, options, seed })
 }
 
 /// The task of an experiment.

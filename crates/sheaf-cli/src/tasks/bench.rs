@@ -8,6 +8,7 @@ use sheaf_learn::task::{Experiment, Training, Update, Weights};
 use super::learned::note_if_slow;
 use super::{BENCH_SEED, BenchRequest, Learned, Workload};
 use crate::args::BenchKind;
+use crate::ranks;
 
 /// Applications of the Laplacian in a round.
 const LAPLACIANS: usize = 1000;
@@ -53,8 +54,9 @@ pub(super) fn workload<K: Learned>(kind: BenchKind, request: &BenchRequest) -> R
     };
     let count = request.batch.unwrap_or(usual);
     let set = K::bench_set(&experiment.model, size, count)?;
-    let board = K::board(&experiment.model, &set)?;
-    let agents = board.sheaf.agents();
+    let comm = ranks::comm().filter(|_| kind == BenchKind::Solve);
+    let board = K::board_over(comm, &experiment.model, &set)?;
+    let agents = board.sheaf.share().map_or(board.sheaf.agents(), |share| share.agents());
     let iterations = if kind == BenchKind::Laplacian { k } else { model.iterations(k) };
     let of = |batch, threads, round| Workload { size, agents, iterations, batch, precision, threads, round };
     if kind == BenchKind::Eval {

@@ -2,15 +2,16 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use clap::{Args, Command};
+use sheaf_admm::share::Comm;
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
 use sheaf_learn::config::{Recipe, recipe, strict};
 use sheaf_learn::limits::{check_memory, product};
 use sheaf_learn::model::evaluate::{Single, SolveOptions, Traced};
 use sheaf_learn::params::ParamLayout;
-use sheaf_learn::task::{self, Experiment, Loaded, ModelOf, Training, Weights};
+use sheaf_learn::task::{self, BoardOf, Experiment, Loaded, ModelOf, Training, Weights};
 use sheaf_learn::train::{Prepared, WeightsFile};
 
 use super::verbs::{Arguments, EvalOptions, TaskOptions, Verb};
@@ -59,6 +60,16 @@ pub trait Learned: task::Task {
 
     /// Samples for training benchmarks; the `[data]` section of the experiment is changed accordingly.
     fn bench_data(experiment: &mut Experiment<Self>, size: usize) -> Result<Loaded<Self::Set>>;
+
+    /// The agents of such samples over several ranks; a task that cannot share them leaves all to every rank.
+    fn board_over(
+        comm: Option<&Arc<dyn Comm>>,
+        config: &Self::Config,
+        set: &Self::Set,
+    ) -> Result<BoardOf<Self>> {
+        let _ = comm;
+        Self::board(config, set)
+    }
 
     /// Solves all samples and scores the answers, as `sheaf eval` does, for benchmarks.
     fn answer(

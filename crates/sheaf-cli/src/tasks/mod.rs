@@ -225,5 +225,6 @@ pub fn find(place: &str, name: &str) -> Result<&'static dyn Task> {
 /// A different seed each time, short enough to type again.
 pub(crate) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000
+    // All ranks of a job have that of rank 0.
+    crate::ranks::told_number((now.as_nanos() as u64 ^ u64::from(std::process::id()) << 20) % 1_000_000)
 }

@@ -20,7 +20,7 @@ use crate::draw::maze_terminal::rewind;
 use crate::draw::png::MAX_FILE_BYTES;
 use crate::progress::{Bar, say};
 use crate::report::{self, Report, duration, rounded, sparkline};
-use crate::terminal;
+use crate::{ranks, terminal};
 
 /// Options of every `sheaf solve`.
 #[derive(Debug, Args)]
@@ -166,6 +166,22 @@ impl Plan {
         every: bool,
         see: &mut dyn FnMut(&Moment<'_>),
     ) -> Result<Solve<R::Answer>> {
+        let solve = self.watch_first(weights, board, samples, reader, limit, every, see)?;
+        let expected = "rank 0";
+        solve.ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
+    }
+
+    /// The same where ranks may share the agents; rank 0 has the answer.
+    pub fn watch_first<K: Learned, R: Reader>(
+        &self,
+        weights: &Weights<K>,
+        board: &BoardOf<K>,
+        samples: &dyn Samples,
+        reader: &R,
+        limit: usize,
+        every: bool,
+        see: &mut dyn FnMut(&Moment<'_>),
+    ) -> Result<Option<Solve<R::Answer>>> {
         let solve = SolveOptions {
             settling: self.iterations.is_none().then(Settling::default),
             ..SolveOptions::fixed(self.iterations.unwrap_or(limit))
@@ -173,12 +189,13 @@ impl Plan {
         let bar = Bar::new("solving", solve.iterations as u64);
         let (start, mut course) = (Instant::now(), Course::default());
         let single = Single::new(&weights.model, &weights.params, &board.sheaf, samples, 0)?;
-        let watched = single.watch(reader, 0, &WatchOptions { solve, every }, &mut |moment| {
+        let watched = single.watch_first(reader, 0, &WatchOptions { solve, every }, &mut |moment| {
             course.push(moment);
             bar.add(usize::from(moment.iteration > 0));
             see(moment);
         })?;
-        Ok(Solve { watched, course, seconds: start.elapsed().as_secs_f64() })
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(watched.map(|watched| Solve { watched, course, seconds }))
     }
 
     /// How the iterations ended.
@@ -252,8 +269,12 @@ pub fn size() -> Option<(usize, usize)> {
 pub fn read_input(path: &Path, want: &str) -> Result<(String, Vec<u8>)> {
     if path == Path::new("-") {
         let title = "standard input";
-        let bytes = read_all(std::io::stdin().lock(), Path::new(title), MAX_FILE_BYTES, want)?;
-        return Ok((title.into(), bytes));
+        // Only rank 0 has a standard input.
+        let bytes = match ranks::is_first() {
+            true => read_all(std::io::stdin().lock(), Path::new(title), MAX_FILE_BYTES, want)?,
+            false => Vec::new(),
+        };
+        return Ok((title.into(), ranks::told_bytes(bytes)));
     }
     Ok((path.display().to_string(), read_at_most(path, MAX_FILE_BYTES, want)?))
 }

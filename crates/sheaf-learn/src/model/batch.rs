@@ -5,14 +5,17 @@
 //! there are as many as chunks running at once.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
+use sheaf_admm::share::Comm;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::{ErrorKind, Real, Result};
 use sheaf_kernels::vector::add;
 
+use super::heads::COLUMNS;
 use super::net::{Decoder, Encoder};
+use super::ranks::Ranks;
 use super::spec::Scope;
 use super::tables::TableGrad;
 use super::views::{Samples, Targets};
@@ -42,6 +45,7 @@ pub struct Batch<T: Real, E: Encoder, D: Decoder> {
     chunks: Vec<Chunk<T>>,
     jobs: Jobs<T, E, D>,
     targets: Targets,
+    ranks: Ranks,
 }
 
 impl<T: Real, E: Encoder, D: Decoder> Default for Batch<T, E, D> {
@@ -52,15 +56,28 @@ impl<T: Real, E: Encoder, D: Decoder> Default for Batch<T, E, D> {
             chunks: Vec::new(),
             jobs: Jobs::default(),
             targets: Targets::default(),
+            ranks: Ranks::default(),
         }
     }
 }
 
 /// Gradients of one chunk.
 #[derive(Debug, Default)]
-struct Chunk<T: Real> {
-    grad: ChunkGrad<T>,
+pub(super) struct Chunk<T: Real> {
+    pub(super) grad: ChunkGrad<T>,
     tables: TableGrad<T>,
+}
+
+impl<T: Real> Chunk<T> {
+    /// Everything that is added up over chunks, but the loss. Parameters that chunks do not use are left out.
+    pub(super) fn slices(&mut self, touched: Range<usize>) -> [&mut [T]; 8 + COLUMNS] {
+        let TableGrad { columns, maps, decoder } = &mut self.tables;
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = columns.each_mut().map(|column| &mut column[..]);
+        let [a, b, stacks] = maps.slices();
+        let ChunkGrad { params, decoder: own, shared, .. } = &mut self.grad;
+        let params = &mut params[touched];
+        [params, own, &mut shared.g, &mut shared.c, a, b, stacks, decoder, c0, c1, c2, c3, c4, c5, c6, c7]
+    }
 }
 
 /// The buffers of a worker, reused from chunk to chunk.
@@ -99,6 +116,12 @@ impl<T: Real, E: Encoder, D: Decoder> Jobs<T, E, D> {
 }
 
 impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
+    /// Shares batches with other ranks. All of them compute every batch together; loss and gradient are those of the whole
+    /// batch on rank 0, and of no use on the others.
+    pub fn share(&mut self, comm: Arc<dyn Comm>) {
+        self.ranks = Ranks(Some(comm));
+    }
+
     /// Mean loss over the batch and, overwriting `grad`, its gradient.
     pub fn loss_and_grad(
         &mut self,
@@ -121,18 +144,31 @@ impl<T: Real, E: Encoder, D: Decoder> Batch<T, E, D> {
         }
         let per_chunk = samples.len().div_ceil(CHUNKS).next_multiple_of(model.tile()).max(1);
         let count = samples.len().div_ceil(per_chunk).max(1);
+        let own = self.ranks.own(count);
         // Chunks that this batch does not fill keep their buffers for the next batch.
-        self.chunks.resize_with(count.max(self.chunks.len()), Chunk::default);
+        self.chunks.resize_with(own.len().max(1).max(self.chunks.len()), Chunk::default);
         let Self { encoded, chunks, jobs, .. } = self;
+        if own.is_empty() {
+            chunks[0].grad.reset(model, given.prepared);
+            if model.spec.scope == Scope::Batch {
+                chunks[0].tables.reset(model, sheaf, encoded.tables.views());
+            }
+        }
         let work = Work { given, samples, horizon, weight };
-        chunks[..count].par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
+        chunks[..own.len()].par_iter_mut().enumerate().with_max_len(1).try_for_each(|(c, chunk)| {
+            let c = own.start + c;
             let range = c * per_chunk..((c + 1) * per_chunk).min(samples.len());
             jobs.with(|job| match model.encoded_together() {
                 None => work.chunk_of_batch(range, encoded, job, chunk),
                 Some(count) => work.chunk_alone(range, count, job, chunk),
             })
         })?;
-        self.finish(model, params, sheaf, count, grad)
+        self.ranks.add(own.len(), &mut self.chunks, model.touched.clone());
+        if !self.ranks.has_sums() {
+            return Ok(BatchLoss { loss: 0.0, bad: None });
+        }
+        let summed = if self.ranks.0.is_some() { 1 } else { own.len() };
+        self.finish(model, params, sheaf, summed, grad)
     }
 
     /// Adds the first `count` chunks in order and propagates the gradients of the tables to the parameters.

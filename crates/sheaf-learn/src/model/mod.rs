@@ -38,6 +38,7 @@ pub mod messages;
 pub mod net;
 pub mod nets;
 pub mod prepared;
+mod ranks;
 pub mod section;
 pub mod settle;
 pub mod single;

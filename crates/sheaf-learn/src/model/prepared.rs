@@ -3,7 +3,7 @@
 use sheaf_admm::error::check_precision;
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::ZUpdate;
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Error, ErrorKind, Real, Result};
 
 use super::maps::PreparedMaps;
 use super::messages::Links;
@@ -46,6 +46,11 @@ impl<T: Real, D: Decoder> Prepared<T, D> {
         self.rho = model.rho(params).0;
         self.beta = model.beta(params).0;
         let eta = model.eta(params).0;
+        if let (Some(_), Some(_)) = (&model.messages, sheaf.share()) {
+            let (expected, got) = ("agents that run ADMM", "message passing");
+            return Err(Error::new(ErrorKind::Unsupported, "coordination over several ranks", expected, got)
+                .hint("solve in one process"));
+        }
         if let Some(messages) = &model.messages {
             if self.sheaf.as_ref() != Some(sheaf) || self.links.types() != messages.types() {
                 self.links = Links::new(sheaf, messages.types());

@@ -57,14 +57,26 @@ impl<A: PartialEq> Settler<A> {
 
     /// Whether the states have been stable for long enough; called after every iteration with the old and the new z.
     pub fn quiet<T: Real>(&mut self, offsets: &[usize], z_prev: &[T], z: &[T]) -> bool {
+        if self.settling.is_none() {
+            return false;
+        }
+        self.slow_for_long(speed(offsets, z_prev, z))
+    }
+
+    /// The same with the speed of the fastest agent.
+    pub fn slow_for_long(&mut self, speed: f64) -> bool {
         let Some(settling) = self.settling else { return false };
-        let square = |k: usize| ((z[k] - z_prev[k]) * (z[k] - z_prev[k])).to_f64();
-        let agents = offsets.windows(2);
-        let speed = agents.map(|a| (a[0]..a[1]).map(square).sum::<f64>()).fold(0.0, f64::max).sqrt();
         self.fastest = self.fastest.max(speed);
         self.slow = if speed < settling.fraction * self.fastest { self.slow + 1 } else { 0 };
         self.slow >= settling.patience
     }
+}
+
+/// How far the fastest agent moved.
+pub fn speed<T: Real>(offsets: &[usize], z_prev: &[T], z: &[T]) -> f64 {
+    let square = |k: usize| ((z[k] - z_prev[k]) * (z[k] - z_prev[k])).to_f64();
+    let agents = offsets.windows(2);
+    agents.map(|a| (a[0]..a[1]).map(square).sum::<f64>()).fold(0.0, f64::max).sqrt()
 }
 
 #[cfg(test)]

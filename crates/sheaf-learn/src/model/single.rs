@@ -1,16 +1,17 @@
 //! One sample with every iteration observed.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use sheaf_admm::admm::{Observer, Options, Trace};
 use sheaf_admm::sheaf::Sheaf;
-use sheaf_admm::{Real, Result};
+use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
 use super::evaluate::{Reader, SolveOptions};
 use super::heads::H;
 use super::net::{Decoder, Encoder};
-use super::settle::Settler;
+use super::settle::{Settler, speed};
 use super::views::Samples;
 use super::worker::{Encoded, Given, Seen, Setting, Worker};
 use super::{Model, Prepared};
@@ -158,38 +159,76 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
         options: &WatchOptions,
         see: &mut dyn FnMut(&Moment<'_>),
     ) -> Result<Watched<R::Answer>> {
+        let watched = self.watch_first(reader, i, options, see)?;
+        let expected = "rank 0";
+        watched.ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
+    }
+
+    /// The same where several ranks may share the agents: rank 0 sees the iterations and has the answer. Residuals of agents
+    /// are those of its own.
+    pub fn watch_first<R: Reader>(
+        &self,
+        reader: &R,
+        i: usize,
+        options: &WatchOptions,
+        see: &mut dyn FnMut(&Moment<'_>),
+    ) -> Result<Option<Watched<R::Answer>>> {
         let (at, index) = self.setting();
         let (mut worker, mut look) = (Worker::default(), Worker::default());
-        let len = index.len() * self.model.decoder().outputs();
-        let mut meter = Meter::new(self.sheaf);
+        let (width, sheaf) = (self.model.decoder().outputs(), self.sheaf);
+        let len = index.len() * width;
+        let mut meter = Meter::new(sheaf);
         let (mut settler, mut settled) = (Settler::new(options.solve.settling), false);
         let mut watcher = |seen: &Seen<'_, '_, f32>| {
-            meter.measure(self.sheaf, seen);
+            meter.measure(sheaf, seen);
             let looks = settler.looks(seen.k);
-            if options.every || looks {
+            let shown = (options.every || looks).then(|| {
                 look.decode(&at, index, seen.states);
-            }
-            let (iteration, distances, moved) = (seen.k + 1, meter.distances, rms(&meter.moved));
+                of_all(sheaf, &look.outputs()[..len], width)
+            });
+            let shown = shown.flatten();
+            let (iteration, distances, moved) = (seen.k + 1, meter.distances, rms_of_all(sheaf, &meter.moved));
             let residual = if distances.is_some() { &meter.primal } else { &meter.moved };
-            let outputs = options.every.then(|| &look.outputs()[..len]);
-            see(&Moment { iteration, distances, moved, residual, outputs });
+            let outputs = shown.as_deref().filter(|_| options.every);
+            if is_first(sheaf) {
+                see(&Moment { iteration, distances, moved, residual, outputs });
+            }
             let stands = looks && {
-                let answer = reader.read(i, &look.outputs()[..len]);
-                let complete = reader.complete(i, &answer);
-                settler.stands(answer, complete)
+                let here = shown.as_deref().is_some_and(|outputs| {
+                    let answer = reader.read(i, outputs);
+                    let complete = reader.complete(i, &answer);
+                    settler.stands(answer, complete)
+                });
+                sheaf.share().map_or(here, |share| share.told(here))
             };
-            settled = settler.quiet(self.sheaf.state_offsets(), seen.moved.0, seen.moved.1) || stands;
+            let fastest = speed(sheaf.state_offsets(), seen.moved.0, seen.moved.1);
+            let fastest = sheaf.share().map_or(fastest, |share| share.largest(fastest));
+            settled = settler.slow_for_long(fastest) || stands;
             !settled
         };
         worker.solve(&at, index, &options.solve.solver(), &mut watcher)?;
         worker.decode_last(&at, index);
-        let outputs = worker.outputs()[..len].to_vec();
+        let Some(outputs) = of_all(sheaf, &worker.outputs()[..len], width) else { return Ok(None) };
+        let outputs = outputs.into_owned();
         if worker.iterations()[0] == 0 {
             let residual = &meter.moved;
             see(&Moment { iteration: 0, distances: None, moved: 0.0, residual, outputs: Some(&outputs) });
         }
         let (answer, iterations) = (reader.read(i, &outputs), worker.iterations()[0]);
-        Ok(Watched { answer, outputs, iterations, settled, distances: meter.distances })
+        Ok(Some(Watched { answer, outputs, iterations, settled, distances: meter.distances }))
+    }
+}
+
+/// Whether this is the only rank or rank 0.
+fn is_first(sheaf: &Sheaf) -> bool {
+    sheaf.share().is_none_or(|share| share.comm().rank() == 0)
+}
+
+/// The values of all agents, `width` each, from those of the own agents; on rank 0.
+fn of_all<'o>(sheaf: &Sheaf, own: &'o [f32], width: usize) -> Option<Cow<'o, [f32]>> {
+    match sheaf.share() {
+        None => Some(Cow::Borrowed(own)),
+        Some(share) => share.collect_first(own, width).map(Cow::Owned),
     }
 }
 
@@ -220,7 +259,7 @@ impl Meter {
             iteration.primal(&mut self.primal);
             iteration.dual(&mut self.dual);
             let edge_rms = iteration.edge_rms(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
-            Distances { primal: rms(&self.primal), dual: rms(&self.dual), edge_rms }
+            Distances { primal: rms_of_all(sheaf, &self.primal), dual: rms_of_all(sheaf, &self.dual), edge_rms }
         });
     }
 }
@@ -229,4 +268,11 @@ impl Meter {
 pub fn rms(values: &[f32]) -> f32 {
     let sum: f64 = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
     (sum / values.len().max(1) as f64).sqrt() as f32
+}
+
+/// Root mean square of the values of all agents of a sheaf.
+fn rms_of_all(sheaf: &Sheaf, values: &[f32]) -> f32 {
+    let sum: f64 = sheaf.sum_of_agents(|own| values[own].iter().map(|&v| f64::from(v) * f64::from(v)).sum());
+    let count = sheaf.share().map_or(values.len(), |share| share.agents());
+    (sum / count.max(1) as f64).sqrt() as f32
 }

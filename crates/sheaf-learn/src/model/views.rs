@@ -52,6 +52,18 @@ pub struct Views {
 impl Views {
     /// Collects the views of the samples in `range`.
     pub fn collect(&mut self, samples: &dyn Samples, range: Range<usize>, agents: usize, view_len: usize) {
+        self.collect_own(samples, range, agents, 0..agents, view_len);
+    }
+
+    /// The same on a rank that owns some of the agents: all views, and the numbers of those of its own agents.
+    pub fn collect_own(
+        &mut self,
+        samples: &dyn Samples,
+        range: Range<usize>,
+        agents: usize,
+        own: Range<usize>,
+        view_len: usize,
+    ) {
         self.index.clear();
         self.rows.clear();
         self.table.clear();
@@ -59,7 +71,7 @@ impl Views {
         self.one.resize(agents * view_len, 0.0);
         for i in range {
             samples.views(i, &mut self.one);
-            for view in self.one.chunks_exact(view_len) {
+            for (agent, view) in self.one.chunks_exact(view_len).enumerate() {
                 let hash = hash(view);
                 let same = |&number: &u32| self.rows[number as usize * view_len..][..view_len] == *view;
                 let number = match self.table.find(hash, same) {
@@ -73,8 +85,14 @@ impl Views {
                         number
                     }
                 };
-                self.index.push(number);
+                if own.contains(&agent) {
+                    self.index.push(number);
+                }
             }
+        }
+        if own.len() < agents {
+            // A rank keeps nothing of the size of the whole.
+            self.one = Vec::new();
         }
     }
 

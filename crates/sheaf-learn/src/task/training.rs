@@ -1,5 +1,8 @@
 //! A run of an experiment, as the trainer takes it; and single updates for benchmarks.
 
+use std::sync::Arc;
+
+use sheaf_admm::share::Comm;
 use sheaf_admm::{Error, ErrorKind, Result};
 
 use super::{BoardOf, Epochs, Experiment, Loaded, ModelOf, Task};
@@ -132,6 +135,11 @@ impl<K: Task> Trainable for Training<K> {
 
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>> {
         K::evaluate(&self.experiment, &self.model, params, &self.data)
+    }
+
+    fn share_batches(&mut self, comm: Arc<dyn Comm>) -> bool {
+        self.batch.share(comm);
+        true
     }
 
     fn split(&self) -> &str {

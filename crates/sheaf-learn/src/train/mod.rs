@@ -23,6 +23,7 @@ pub mod observer;
 pub mod options;
 pub mod origin;
 pub mod provenance;
+pub mod ranks;
 pub mod run_dir;
 mod same_config;
 pub mod schedule;
@@ -53,8 +54,11 @@ pub use trainer::{Init, Run, check_resume, train};
 pub use update::Updated;
 pub use weights::{WeightsFile, WeightsMeta, encode_weights, save_weights};
 
+use std::sync::Arc;
+
 use crate::params::ParamLayout;
 use sheaf_admm::Result;
+use sheaf_admm::share::Comm;
 
 /// What the trainer needs from a model and its data.
 ///
@@ -78,6 +82,13 @@ pub trait Trainable {
 
     /// Metrics of `params` (the running average) on held-out data; names like `solved`.
     fn evaluate(&mut self, params: &[f32]) -> Result<Vec<(String, f64)>>;
+
+    /// Shares every batch with other ranks, which call [`loss_and_grad`](Self::loss_and_grad) with the same arguments: rank
+    /// 0 gets the whole gradient, with the bits of one process. Returns whether the model can.
+    fn share_batches(&mut self, comm: Arc<dyn Comm>) -> bool {
+        let _ = comm;
+        false
+    }
 
     /// The name of the held-out samples that [`evaluate`](Self::evaluate) reads: `test` or `validation`.
     fn split(&self) -> &str {

@@ -9,8 +9,9 @@ use super::system::{StateMap, System, multiply_into};
 use super::work::Work;
 use crate::Real;
 use crate::sheaf::Made;
+use crate::x_update::Penalty;
 use crate::z_update::{Agreement, ConsensusGrad};
-use sheaf_kernels::vector::{add, axpy, dot, scale_into, sub};
+use sheaf_kernels::vector::{add, axpy, scale_into, sub};
 
 impl<T: Real> System<'_, '_, T> {
     /// x = start, r = b − A·start. In every case one Laplacian suffices, or none if it was carried: the parts of b and
@@ -95,20 +96,26 @@ impl<T: Real> System<'_, '_, T> {
                 // r_0 = −γ L w, start = w
                 add(d_w, d_x);
                 axpy(d_w, self.gamma, l_dr);
-                *grad.gamma += dot(l_dr, w);
+                *grad.gamma += self.op.sheaf().dot(l_dr, w);
                 p.copy_from_slice(w);
             }
             (Agreement::Soft { .. }, CgStart::Warm) => {
                 // r_0 = ρ(w − z_prev) − γ L z_prev, start = z_prev without gradient
-                for (i, range) in self.op.sheaf().state_offsets().windows(2).enumerate() {
+                let (sheaf, offsets) = (self.op.sheaf(), self.op.sheaf().state_offsets());
+                let d_rho = |own: Range<usize>| {
+                    own.map(|k| d_r[k] * (w[k] - z_prev[k])).fold(T::ZERO, |sum, term| sum + term)
+                };
+                for (i, range) in offsets.windows(2).enumerate() {
                     let rho = self.shift.of(i);
-                    let d_rho = &mut grad.rho[self.shift.grad_index(i)];
-                    for k in range[0]..range[1] {
-                        d_w[k] += rho * d_r[k];
-                        *d_rho += d_r[k] * (w[k] - z_prev[k]);
+                    (range[0]..range[1]).for_each(|k| d_w[k] += rho * d_r[k]);
+                    if let Penalty::PerAgent(_) = self.shift {
+                        grad.rho[i] += d_rho(range[0]..range[1]);
                     }
                 }
-                *grad.gamma += dot(l_dr, z_prev);
+                if let Penalty::Scalar(_) = self.shift {
+                    grad.rho[0] += sheaf.sums((), |own, ()| [d_rho(own)])[0];
+                }
+                *grad.gamma += sheaf.dot(l_dr, z_prev);
                 p.copy_from_slice(z_prev);
             }
             (Agreement::Hard, CgStart::Published | CgStart::Carried) => {
@@ -190,7 +197,8 @@ impl<T: Real> System<'_, '_, T> {
             return false;
         };
         *d_age = T::ZERO;
-        let read = d_l_z.iter().any(|&d| d != T::ZERO);
+        // All ranks must agree: the solve reads the last residual on each, or on none.
+        let read = self.op.sheaf().any(d_l_z.iter().any(|&d| d != T::ZERO));
         if read {
             axpy(d_x, self.cfg.tikhonov, d_l_z);
             d_r.copy_from_slice(d_l_z);

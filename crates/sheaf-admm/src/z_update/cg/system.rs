@@ -8,10 +8,13 @@ use std::ops::Range;
 use super::Cg;
 use super::work::{Places, Work};
 use crate::Real;
+use crate::chunks::Cut;
 use crate::sheaf::{Given, Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::z_update::krylov::{self, Direction, LinearMap, LinearMapVjp, Pair, PerStep, Plain, Tape};
 use crate::z_update::{Agreement, ConsensusGrad, InnerReport, Stop};
+use crate::share::{ChunkSum, Lanes};
+use sheaf_kernels::stack::BAND;
 use sheaf_kernels::vector::{add_dot, dot, scale_into, scale_shift};
 
 /// A = γ·S L S + diag(shift) and its surroundings.
@@ -79,6 +82,20 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
         }
     }
 
+    /// Whether inner products are summed while the sweep goes through the agents: not if the sweep leaves the order of the
+    /// chunks, nor if it hands out all of them at once.
+    fn sums_while_sweeping(&self) -> bool {
+        let sheaf = self.op.sheaf();
+        sheaf.share().is_none() && (sheaf.is_one_chunk() || self.op.raw().is_banded())
+    }
+
+    /// The pieces of a chunk whose sums are added one after the other, those of a sweep that sums.
+    fn pieces(&self, chunk: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let band = self.op.sheaf().as_uniform().filter(|_| self.op.raw().is_banded()).map(|u| BAND * u.d_v);
+        let (step, end) = (band.unwrap_or(chunk.len()).max(1), chunk.end);
+        chunk.step_by(step).map(move |start| start..(start + step).min(end))
+    }
+
     /// The squared residual to reach, in tolerance mode.
     fn goal(&self, w: &[T], work: &mut Work<'_, T>) -> Option<T> {
         let Stop::Tolerance { .. } = self.cfg.stop else { return None };
@@ -100,7 +117,7 @@ impl<'a, 's, T: Real> System<'a, 's, T> {
                 }
             }
         }
-        self.cfg.stop.goal(dot(k, k).sqrt()).map(|goal| goal * goal)
+        self.cfg.stop.goal(self.op.sheaf().dot(k, k).sqrt()).map(|goal| goal * goal)
     }
 
     pub(super) fn rule(&self) -> krylov::Rule<T> {
@@ -155,6 +172,10 @@ pub(super) struct StateMap<'r, 'a, 's, T> {
 }
 
 impl<T: Real> LinearMap<T> for StateMap<'_, '_, '_, T> {
+    fn lanes(&self) -> Lanes<'_> {
+        Lanes(Some(self.system.op.sheaf()))
+    }
+
     fn apply(&mut self, t: usize, p: &[T], k: &mut [T]) {
         self.system.apply(p, k, self.y, self.rows.at_mut(t + 1), self.tmp);
     }
@@ -164,15 +185,27 @@ impl<T: Real> LinearMap<T> for StateMap<'_, '_, '_, T> {
         let Some(shift) = self.system.swept() else {
             direction.make(0..p.len(), p);
             self.apply(t, p, k);
-            return dot(p, k);
+            return self.lanes().dot(p, k);
         };
-        let mut along = T::ZERO;
-        let sum = |_, p: &[T], k: &[T]| along += dot(p, k);
-        let make = |part, p: &mut [T]| direction.make(part, p);
-        let input = Made { to: p, make, from: direction.r };
         let System { op, gamma, .. } = *self.system;
+        let (fused, mut along) = (self.system.sums_while_sweeping(), ChunkSum::new(op.sheaf()));
+        let sum = |part: Range<usize>, p: &[T], k: &[T]| {
+            if fused {
+                along.add(part.start, dot(p, k));
+            }
+        };
+        let make = |part, p: &mut [T]| direction.make(part, p);
+        let input = Made { to: &mut *p, make, from: direction.r };
         op.raw().sweep(gamma, shift, input, k, self.y, self.rows.at_mut(t + 1), self.keep, sum);
-        along
+        match fused {
+            true => along.total(),
+            false => {
+                let one = |part: Range<usize>| dot(&p[part.clone()], &k[part]);
+                let sum = |total, part| total + one(part);
+                let [along] = op.sheaf().sums((), |chunk, ()| [self.system.pieces(chunk).fold(T::ZERO, sum)]);
+                along
+            }
+        }
     }
 }
 
@@ -187,6 +220,10 @@ pub(super) struct StateMapVjp<'r, 'a, 's, 'g, 'm, T> {
 }
 
 impl<T: Real> LinearMapVjp<T> for StateMapVjp<'_, '_, '_, '_, '_, T> {
+    fn lanes(&self) -> Lanes<'_> {
+        Lanes(Some(self.system.op.sheaf()))
+    }
+
     fn apply_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T]) {
         self.system.apply(d_k, out, self.y, self.rows.at_mut(t + 1), self.tmp);
     }
@@ -198,21 +235,38 @@ impl<T: Real> LinearMapVjp<T> for StateMapVjp<'_, '_, '_, '_, '_, T> {
 
     #[inline]
     fn turn_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T], d_p: &mut [T], before: &[T]) -> T {
-        let mut along = T::ZERO;
-        let mut sum = |part: Range<usize>, out: &[T]| {
-            let mut of_part = T::ZERO;
-            add_dot(&mut d_p[part.clone()], out, &before[part], &mut of_part);
-            along += of_part;
-        };
-        if let Some(shift) = self.system.swept() {
-            let after = |part, _: &[T], out: &[T]| sum(part, out);
-            let System { op, gamma, .. } = *self.system;
-            op.raw().sweep(gamma, shift, Given(d_k), out, self.y, self.rows.at_mut(t + 1), true, after);
-        } else {
+        let Some(shift) = self.system.swept() else {
             self.system.apply(d_k, out, self.y, self.rows.at_mut(t + 1), self.tmp);
-            sum(0..d_k.len(), out);
+            return self.lanes().add_dot(d_p, out, before);
+        };
+        let System { op, gamma, .. } = *self.system;
+        let (fused, mut along) = (self.system.sums_while_sweeping(), ChunkSum::new(op.sheaf()));
+        let one = |part: Range<usize>, d_p: &mut [T], out: &[T]| {
+            let mut sum = T::ZERO;
+            add_dot(d_p, out, &before[part], &mut sum);
+            sum
+        };
+        let after = |part: Range<usize>, _: &[T], out: &[T]| {
+            if fused {
+                along.add(part.start, one(part.clone(), &mut d_p[part], out));
+            }
+        };
+        op.raw().sweep(gamma, shift, Given(d_k), out, self.y, self.rows.at_mut(t + 1), true, after);
+        match fused {
+            true => along.total(),
+            false => {
+                let parts = Cut::by_agent(d_p, op.sheaf().state_offsets());
+                let [along] = op.sheaf().sums(parts, |chunk, d_p| {
+                    let first = chunk.start;
+                    let piece = |total, part: Range<usize>| {
+                        let own = &mut d_p.data[part.start - first..part.end - first];
+                        total + one(part.clone(), own, &out[part])
+                    };
+                    [self.system.pieces(chunk).fold(T::ZERO, piece)]
+                });
+                along
+            }
         }
-        along
     }
 
     fn add_pair(&mut self, _t: usize, pair: &Pair<'_, T>, a_dk: &[T]) {
@@ -237,11 +291,15 @@ impl<T: Real> StateMapVjp<'_, '_, '_, '_, '_, T> {
                 shifted += shift * pair.along_p;
             }
             Penalty::PerAgent(shift) => {
-                for (i, range) in op.sheaf().state_offsets().windows(2).enumerate() {
-                    let along = dot(&pair.d_k[range[0]..range[1]], &pair.p[range[0]..range[1]]);
-                    self.grad.rho[i] += along;
-                    shifted += shift[i] * along;
-                }
+                let offsets = op.sheaf().state_offsets();
+                let along = |i: usize| {
+                    let own = offsets[i]..offsets[i + 1];
+                    dot(&pair.d_k[own.clone()], &pair.p[own])
+                };
+                (0..shift.len()).for_each(|i| self.grad.rho[i] += along(i));
+                shifted = op.sheaf().sum_of_agents(|own| {
+                    own.map(|i| shift[i] * along(i)).fold(T::ZERO, |sum, term| sum + term)
+                });
             }
         }
         *self.grad.gamma += (pair.along_k - shifted) / gamma;

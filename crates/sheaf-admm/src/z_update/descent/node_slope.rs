@@ -10,6 +10,8 @@
 //! In both, the maps receive dF += scale·(s ḡᵀ + ŝ xᵀ), scale 1 or γ. The s and ŝ of all steps are kept, and their
 //! outer products added at once.
 
+use std::ops::Range;
+
 use super::rule::{Rule, Slope};
 use crate::error::check_positive;
 use crate::linalg::scratch::Scratch;
@@ -118,6 +120,10 @@ impl<T: Real> NodeSlope<'_, T> {
 }
 
 impl<T: Real> Slope<T> for NodeSlope<'_, T> {
+    fn dot(&self, a: &[T], b: &[T]) -> T {
+        self.op.sheaf().dot(a, b)
+    }
+
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]) {
         let (kept, potential) = (self.kept(t), self.coupling.potential());
         let s = &mut self.rows[kept];
@@ -159,7 +165,7 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
         let along_s;
         if self.coupling.is_linear(self.op) {
             self.op.raw().laplacian(d_g, self.tmp, self.y, s_hat);
-            along_s = dot(x, self.tmp);
+            along_s = sheaf.dot(x, self.tmp);
         } else {
             let e = sheaf.edge_len();
             let (residuals, along) = self.edges.split_at_mut(self.slopes * e);
@@ -191,15 +197,25 @@ impl<T: Real> Slope<T> for NodeSlope<'_, T> {
             Coupling::Soft { gamma, .. } => {
                 self.d_gamma += along_s;
                 axpy(d_x, gamma, self.tmp);
-                for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
+                let offsets = sheaf.state_offsets();
+                for (i, range) in offsets.windows(2).enumerate() {
                     let rho = self.rho.of(i);
-                    let mut d_rho = T::ZERO;
                     for k in range[0]..range[1] {
                         d_x[k] += rho * d_g[k];
                         self.d_w[k] -= rho * d_g[k];
-                        d_rho += d_g[k] * (x[k] - self.w[k]);
                     }
-                    self.d_rho[self.rho.grad_index(i)] += d_rho;
+                }
+                let w = self.w;
+                let d_rho = |i: usize| {
+                    let terms = (offsets[i]..offsets[i + 1]).map(|k| d_g[k] * (x[k] - w[k]));
+                    terms.fold(T::ZERO, |sum, term| sum + term)
+                };
+                match self.rho {
+                    Penalty::PerAgent(_) => (0..sheaf.agents()).for_each(|i| self.d_rho[i] += d_rho(i)),
+                    Penalty::Scalar(_) => {
+                        let sum = |own: Range<usize>| own.map(d_rho).fold(T::ZERO, |sum, one| sum + one);
+                        self.d_rho[0] += sheaf.sum_of_agents(sum);
+                    }
                 }
             }
         }

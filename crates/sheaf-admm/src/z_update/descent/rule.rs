@@ -18,10 +18,13 @@
 use crate::error::check_positive;
 use crate::z_update::{InnerReport, Stop};
 use crate::{Error, ErrorKind, Real, Result};
-use sheaf_kernels::vector::{axpy, dot, norm};
+use sheaf_kernels::vector::axpy;
 
 /// An energy, given by its slope.
 pub(crate) trait Slope<T> {
+    /// a·b, over all that the energy couples.
+    fn dot(&self, a: &[T], b: &[T]) -> T;
+
     /// g = ∇E(x); `t` counts the slopes, so that each can keep what its adjoint needs.
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]);
 
@@ -75,9 +78,9 @@ impl<T: Real> Rule<T> {
         for t in 0..self.slopes() {
             energy.slope(t, x, g);
             if t == 0 {
-                goal = self.stop.goal(reference.unwrap_or_else(|| norm(g)));
+                goal = self.stop.goal(reference.unwrap_or_else(|| energy.dot(g, g).sqrt()));
             }
-            let converged = goal.is_some_and(|goal| norm(g) <= goal);
+            let converged = goal.is_some_and(|goal| energy.dot(g, g).sqrt() <= goal);
             if converged || t == self.stop.max_steps() {
                 return InnerReport { steps: t, converged };
             }
@@ -112,7 +115,7 @@ impl<T: Real> Rule<T> {
         for t in (0..steps).rev() {
             let here = t * len..(t + 1) * len;
             let d_g = &mut d_gs[here.clone()];
-            d_eta -= dot(d_x, &vs[here.clone()]);
+            d_eta -= energy.dot(d_x, &vs[here.clone()]);
             for ((d_g, d_m), d_x) in d_g.iter_mut().zip(d_m.iter_mut()).zip(d_x.iter()) {
                 let e = -self.eta * *d_x;
                 let d_next = *d_m + self.momentum * e;

@@ -107,6 +107,10 @@ impl<T: Real> LinearMapVjp<T> for EdgeSystem<'_, T> {
 
 /// The energy ½ λᵀA λ − λ·b.
 impl<T: Real> Slope<T> for EdgeSystem<'_, T> {
+    fn dot(&self, a: &[T], b: &[T]) -> T {
+        sheaf_kernels::vector::dot(a, b)
+    }
+
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]) {
         self.product(t, x, g);
         axpy(g, -T::ONE, self.b);

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::{PerStep, Steps, StepsVjp};
 use crate::Real;
-use sheaf_kernels::vector::{add, add_dot, axpy, cg_back, cg_back_update, cg_update, dot, xpby, xpby_into};
+use crate::share::Lanes;
+use sheaf_kernels::vector::{add, axpy, xpby, xpby_into};
 
 /// How the next direction is made: p = r + b p.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +38,16 @@ pub(crate) trait LinearMap<T: Real> {
     /// k = A p, product number `t`.
     fn apply(&mut self, t: usize, p: &[T], k: &mut [T]);
 
+    /// How inner products of its vectors are added up.
+    fn lanes(&self) -> Lanes<'_> {
+        Lanes(None)
+    }
+
     /// p = r + b p, k = A p; returns p·k. Fuse it where one sweep can do all three.
     fn turn(&mut self, t: usize, direction: Direction<'_, T>, p: &mut [T], k: &mut [T]) -> T {
         direction.make(0..p.len(), p);
         self.apply(t, p, k);
-        dot(p, k)
+        self.lanes().dot(p, k)
     }
 }
 
@@ -62,6 +68,11 @@ pub(crate) trait LinearMapVjp<T: Real> {
     /// out = A d_k, for product number `t`.
     fn apply_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T]);
 
+    /// As [`LinearMap::lanes`].
+    fn lanes(&self) -> Lanes<'_> {
+        Lanes(None)
+    }
+
     /// out = A d_k where d_k = factor·p, so that out = factor·k; other terms of the gradient of A can be scaled
     /// likewise.
     fn apply_aligned_vjp(&mut self, t: usize, factor: T, pair: &Pair<'_, T>, out: &mut [T]);
@@ -69,9 +80,7 @@ pub(crate) trait LinearMapVjp<T: Real> {
     /// out = A d_k, d_p += out; returns d_p·before. Fuse it where one sweep can do all three.
     fn turn_vjp(&mut self, t: usize, d_k: &[T], out: &mut [T], d_p: &mut [T], before: &[T]) -> T {
         self.apply_vjp(t, d_k, out);
-        let mut along = T::ZERO;
-        add_dot(d_p, out, before, &mut along);
-        along
+        self.lanes().add_dot(d_p, out, before)
     }
 
     /// Adds the gradient of A that product `t` contributes; `a_dk` is A d_k.
@@ -90,7 +99,7 @@ pub(crate) struct Plain<'s, M, T> {
     end_read: bool,
 }
 
-impl<'s, M, T: Real> Plain<'s, M, T> {
+impl<'s, M: LinearMap<T>, T: Real> Plain<'s, M, T> {
     /// A solve from `x`, whose residual is `r`. An adjoint needs `p` and `k` of every step. `end_read` means that the
     /// caller reads the last residual.
     pub(crate) fn new(
@@ -101,7 +110,7 @@ impl<'s, M, T: Real> Plain<'s, M, T> {
         k: PerStep<'s, T>,
         end_read: bool,
     ) -> Self {
-        let rr = dot(r, r);
+        let rr = map.lanes().dot(r, r);
         Self { map, x, r, p, k, rr, end_read }
     }
 }
@@ -120,7 +129,7 @@ impl<M: LinearMap<T>, T: Real> Steps<T> for Plain<'_, M, T> {
         if last && !self.end_read {
             return axpy(self.x, a, self.p.at(t));
         }
-        cg_update(self.x, self.r, self.p.at(t), self.k.at(t), a, &mut self.rr);
+        self.rr = self.map.lanes().cg_update(self.x, self.r, self.p.at(t), self.k.at(t), a);
     }
 }
 
@@ -157,12 +166,11 @@ impl<M: LinearMapVjp<T>, T: Real> StepsVjp<T> for PlainVjp<'_, M, T> {
         let (p, k) = (Self::of(self.p, t, len), Self::of(self.k, t, len));
         match self.pending.take() {
             Some(Pending { b, two_dc }) => {
-                let (p_next, mut d_a) = (Self::of(self.p, t + 1, len), T::ZERO);
-                cg_back(self.d_r, self.d_p, self.d_x, p_next, p, k, b, two_dc, &mut d_a);
-                d_a
+                let p_next = Self::of(self.p, t + 1, len);
+                self.map.lanes().cg_back(self.d_r, self.d_p, self.d_x, [p_next, p, k], b, two_dc)
             }
-            None if alone => dot(self.d_x, p),
-            None => dot(self.d_x, p) - dot(self.d_r, k),
+            None if alone => self.map.lanes().dot(self.d_x, p),
+            None => self.map.lanes().dot(self.d_x, p) - self.map.lanes().dot(self.d_r, k),
         }
     }
 
@@ -170,16 +178,15 @@ impl<M: LinearMapVjp<T>, T: Real> StepsVjp<T> for PlainVjp<'_, M, T> {
         let len = self.d_x.len();
         let (p, k) = (Self::of(self.p, t, len), Self::of(self.k, t, len));
         let before = Self::of(self.p, t.saturating_sub(1), len);
-        let (d_k, mut dots) = (self.d_k.at_mut(t), [T::ZERO; 2]);
-        cg_back_update(self.d_p, d_k, self.d_x, self.d_r, p, k, a, d_delta, &mut dots);
+        let d_k = self.d_k.at_mut(t);
+        let dots = self.map.lanes().cg_back_update(self.d_p, d_k, [self.d_x, self.d_r, p, k], a, d_delta);
         let pair = Pair { p, k, d_k, along_p: dots[0], along_k: dots[1] };
-        let mut d_b = T::ZERO;
-        if alone {
+        let d_b = if alone {
             self.map.apply_aligned_vjp(t, d_delta, &pair, self.a_dk);
-            add_dot(self.d_p, self.a_dk, before, &mut d_b);
+            self.map.lanes().add_dot(self.d_p, self.a_dk, before)
         } else {
-            d_b = self.map.turn_vjp(t, pair.d_k, self.a_dk, self.d_p, before);
-        }
+            self.map.turn_vjp(t, pair.d_k, self.a_dk, self.d_p, before)
+        };
         self.map.add_pair(t, &pair, self.a_dk);
         d_b
     }

@@ -6,8 +6,10 @@ pub mod solve;
 mod story;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sheaf_admm::Result;
+use sheaf_admm::share::Comm;
 use sheaf_learn::model::evaluate::{Reader, SolveOptions};
 use sheaf_learn::task::{Loaded, Task as _, Weights};
 use sheaf_tasks::maze::CLASSES;
@@ -15,7 +17,7 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::metrics::Judge;
 use sheaf_tasks::maze::task::{
-    self, Maze, MazeConfig, MazeExperiment, MazeModel, MazeReader, MazeSamples, MazeWeights,
+    self, Maze, MazeBoard, MazeConfig, MazeExperiment, MazeModel, MazeReader, MazeSamples, MazeWeights,
 };
 
 use super::{BENCH_SEED, EvalRequest, Learned, TraceArrays};
@@ -23,6 +25,10 @@ use crate::report::Report;
 use data::default_min_path;
 
 impl Learned for Maze {
+    fn board_over(comm: Option<&Arc<dyn Comm>>, config: &MazeConfig, set: &MazeSet) -> Result<MazeBoard> {
+        task::board_over(comm, config, set.height, set.width)
+    }
+
     const BUILTIN: &'static [u8] = task::BUILTIN;
     const SIZES: &'static [usize] = &[19, 37, 73, 145, 289, 501, 1001];
     const BENCH_BUILTIN: bool = true;

@@ -7,7 +7,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::image;
-use sheaf_tasks::maze::task::{Maze, MazeReader, MazeSamples, MazeWeights, board};
+use sheaf_tasks::maze::task::{Maze, MazeReader, MazeSamples, MazeWeights, board_over};
 use sheaf_tasks::maze::text::{self, MazeInput, TRAINED_SIZE};
 
 use super::data::default_min_path;
@@ -15,6 +15,8 @@ use super::story::{Film, Story};
 use crate::commands::{Ending, Job};
 use crate::draw::{export, png};
 use crate::progress::Waiting;
+use crate::ranks;
+use crate::report::Report;
 use crate::tasks::fresh_seed;
 use crate::tasks::verbs::Arguments;
 use crate::tasks::watch::{Plan, WatchArgs, read_input};
@@ -85,18 +87,28 @@ impl Arguments for SolveArgs {
 }
 
 impl Job for Solve {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Reads or generates the maze, solves it, and draws the path.
     fn run(&self) -> Result<Ending> {
         let weights: MazeWeights = self.plan.load()?;
         let (title, maze) = self.maze()?;
-        let board = board(&weights.experiment.model, maze.height, maze.width)?;
+        let board = board_over(ranks::comm(), &weights.experiment.model, maze.height, maze.width)?;
+        if self.heat && board.sheaf.share().is_some() {
+            let (expected, got) = ("one process", format!("{} ranks", ranks::count()));
+            return Err(Error::new(ErrorKind::Unsupported, "--heat", expected, got).hint("leave --heat out"));
+        }
         let samples = MazeSamples { grid: board.layout, inputs: &maze.tokens, labels: &maze.label };
         let limit = self.plan.iterations.unwrap_or(limit(weights.experiment.iterations.eval, &maze));
         let mut film = Film::new(&maze, &board.layout, limit, self.heat);
         let (reader, every) = (MazeReader(samples), self.plan.moves());
-        let solve = self.plan.watch(&weights, &board, &samples, &reader, limit, every, &mut |moment| {
+        let solve = self.plan.watch_first(&weights, &board, &samples, &reader, limit, every, &mut |moment| {
             film.record(moment);
         })?;
+        // Rank 0 has the answer.
+        let Some(solve) = solve.filter(|_| ranks::is_first()) else { return Ok(Report::new().into()) };
         film.finish(&solve.watched);
         if let Some(out) = &self.plan.out {
             let _waiting = Waiting::new("drawing");

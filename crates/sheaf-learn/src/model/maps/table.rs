@@ -33,6 +33,13 @@ pub struct MapTableGrad<T: Copy + Default> {
     pub(super) stacks: AlignedVec<T>, // [views, d_v, ld], or [agents, d_v, ld]
 }
 
+impl<T: Real> MapTableGrad<T> {
+    /// All of them.
+    pub(in crate::model) fn slices(&mut self) -> [&mut [T]; 3] {
+        [&mut self.a, &mut self.b, &mut self.stacks]
+    }
+}
+
 impl ModelMaps {
     /// The maps of `views` views, from the head outputs.
     pub fn tabulate<T: Real>(

@@ -118,7 +118,9 @@ impl<T: Real, E: Encoder, D: Decoder> Encoded<T, E, D> {
         range: Range<usize>,
     ) -> Result<()> {
         let Given { model, params, sheaf, .. } = *given;
-        self.views.collect(samples, range, sheaf.agents(), model.encoder.view_len());
+        let own = sheaf.share().map_or(0..sheaf.agents(), |share| share.own());
+        let agents = sheaf.share().map_or(sheaf.agents(), |share| share.agents());
+        self.views.collect_own(samples, range, agents, own, model.encoder.view_len());
         self.tables.encode(model, params, sheaf, self.views.rows())
     }
 
