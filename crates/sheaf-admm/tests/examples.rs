@@ -3,6 +3,8 @@
 // Each example is a program of its own and declares the module of the oracle itself.
 #![allow(clippy::duplicate_mod)]
 
+#[path = "../examples/asynchronous.rs"]
+mod asynchronous;
 #[path = "../examples/dc_power_flow.rs"]
 mod dc_power_flow;
 #[path = "../examples/flocking.rs"]
@@ -17,6 +19,11 @@ mod network_lasso;
 mod opinion_dynamics;
 #[path = "../examples/sensor_localisation.rs"]
 mod sensor_localisation;
+
+#[test]
+fn agents_out_of_step_converge_as_bounded_delay_theory_says() {
+    asynchronous::main().unwrap();
+}
 
 #[test]
 fn the_dc_power_flow_agrees_with_an_interior_point_method_on_cost_and_prices() {

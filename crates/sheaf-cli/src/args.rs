@@ -16,6 +16,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use sheaf_admm::Result;
+use sheaf_admm::z_update::OutOfStep;
 use sheaf_learn::config::PrecisionKind;
 
 pub use crate::commands::BenchKind;
@@ -32,7 +33,7 @@ pub use bench::BenchArgs;
 pub use explore_args::ExploreArgs;
 pub use explore_args::InterveneArgs;
 pub use figure_args::{FigureArgs, FigureName};
-pub(crate) use numbers::{agents, batch, iterations, positive, rounds, threads};
+pub(crate) use numbers::{agents, batch, iterations, out_of_step, positive, rounds, threads};
 pub use reproduce_args::ReproduceArgs;
 pub use run_args::RunArgs;
 
@@ -259,6 +260,10 @@ pub struct EvalArgs {
     /// Precision of the operands of matrix products, instead of the experiment's
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionArg>,
+    /// Agents that are not in step: messages are up to D descent steps late, a share P of them is lost, and an agent is
+    /// awake in a share A of the iterations. Needs weights with model.consensus = "descent"
+    #[arg(long, value_name = "delay=D,loss=P,activity=A,seed=S", value_parser = out_of_step)]
+    pub asynchronous: Option<OutOfStep>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,

@@ -8,10 +8,11 @@
 //! | [`sheet`], [`colour`], [`file`](mod@file) | drawing in pixels of the page; palettes that colour-blind readers can tell apart; SVG, PNG, PDF |
 //! | [`story`] | one solved sample with every iteration: what most figures show |
 //! | [`evolution`], [`dynamics`], [`trajectories`], [`views`], [`class_emergence`](mod@class_emergence), [`compare`](mod@compare) | figures of one sample |
-//! | [`curves`], [`sizes`](mod@sizes) | figures of runs and of results |
+//! | [`curves`], [`sizes`](mod@sizes), [`asynchronous`](mod@asynchronous) | figures of runs and of results |
 //! | [`draw`] | pictures of `sheaf solve`: terminal, PNG, GIF, SVG |
 //! | [`terminal`] | what a terminal can show |
 
+pub mod asynchronous;
 mod boards;
 pub mod chart;
 pub mod class_emergence;

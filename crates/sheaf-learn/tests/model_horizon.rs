@@ -45,14 +45,14 @@ fn a_share_of_the_steps_is_early_with_gradients_through_all_iterations() {
     let pairs = of(&mixed).into_iter().zip(of(&late));
     assert!(pairs.filter(|(mixed, _)| mixed.gradient > 0).all(|(mixed, late)| mixed == late));
     let whole = Iterations { early_share: 1.0, ..late };
-    assert!(of(&whole).iter().all(|h| *h == Horizon::whole(20, 4)));
+    assert!(of(&whole).iter().all(|h| *h == Horizon { draw: h.draw, ..Horizon::whole(20, 4) }));
 }
 
 #[test]
 fn the_horizon_of_a_step_says_what_the_section_says() {
     let section = Iterations { train: 9, gradient: 5, adjoint: "implicit".into(), ..Iterations::default() };
     let horizon = section.horizon(1, 2, 3);
-    assert_eq!(horizon, Horizon { iterations: 9, window: 3, gradient: 5, implicit: true });
+    assert_eq!(horizon, Horizon { iterations: 9, window: 3, gradient: 5, implicit: true, draw: 3 });
 }
 
 #[test]

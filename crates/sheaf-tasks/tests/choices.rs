@@ -11,7 +11,7 @@ use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_testkit::GradientCheck;
 
 /// Four iterations, two of which enter the loss.
-const SHORT: Horizon = Horizon { iterations: 4, window: 2, gradient: 0, implicit: false };
+const SHORT: Horizon = Horizon { iterations: 4, window: 2, gradient: 0, implicit: false, draw: 0 };
 
 /// Consensus solved to rounding.
 const TIGHT: &[&str] = &["model.cg_tolerance=1e-13", "model.cg_steps=200"];
@@ -222,6 +222,10 @@ fn every_consensus_solver_is_differentiated() {
         ("gram", TIGHT),
         ("descent", &[]),
         ("descent", &["model.agreement=hard", "model.momentum=0"]),
+        ("descent", &["model.descent_start=previous", "model.eta_learned=false"]),
+        ("descent", &["model.asynchronous=delay=3,loss=0.2,activity=0.7"]),
+        ("descent", &["model.asynchronous=delay=9,loss=0.5", "model.descent_start=previous"]),
+        ("descent", &["model.asynchronous=activity=0.5,seed=3", "model.agreement=hard", "model.momentum=0"]),
         ("edge", &[]),
         ("edge", &["model.agreement=hard"]),
         ("exact", &[]),

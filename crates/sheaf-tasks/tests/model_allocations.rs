@@ -55,6 +55,7 @@ fn check_run<K: Small>(keys: &[&str]) {
 #[test]
 fn whole_steps_of_a_run_allocate_nothing_after_warm_up() {
     check_run::<Maze>(&[]);
+    check_run::<Maze>(&["model.consensus=descent", "model.asynchronous=delay=4,loss=0.2,activity=0.7"]);
     check_run::<Mnist>(&[]);
     check_run::<Sudoku>(&["data.relabel=true", "data.permute=true"]);
 }

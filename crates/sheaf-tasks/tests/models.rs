@@ -10,6 +10,10 @@ use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 
+/// Agents that are not in step.
+const OUT_OF_STEP: &[&str] =
+    &["model.consensus=descent", "model.asynchronous=delay=4,loss=0.2,activity=0.7,seed=1"];
+
 const BF16: &str = "train.precision=bf16";
 
 /// Runs a generic check for every task, in every form of its maps.
@@ -56,6 +60,18 @@ fn threads_change_no_bit<K: Small>(keys: &[&str]) {
 #[test]
 fn one_two_and_three_threads_give_the_same_bits() {
     for_every_task!(threads_change_no_bit);
+    threads_change_no_bit::<Maze>(OUT_OF_STEP);
+    threads_change_no_bit::<Mnist>(OUT_OF_STEP);
+}
+
+#[test]
+fn agents_out_of_step_draw_other_numbers_in_every_step_and_for_every_sample() {
+    let (case, in_step) = (Case::<Maze>::new(OUT_OF_STEP, 3), Case::<Maze>::new(&OUT_OF_STEP[..1], 3));
+    let params = case.noisy(4);
+    let at = |draw| case.gradient(&params, Horizon { draw, ..Horizon::whole(4, 2) });
+    assert_eq!(at(1), at(1));
+    assert_ne!(at(1), at(2));
+    assert_ne!(at(1), in_step.gradient(&params, Horizon::whole(4, 2)));
 }
 
 #[test]

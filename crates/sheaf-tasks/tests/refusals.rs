@@ -44,6 +44,30 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.coordination=none", "iterations.adjoint=implicit"], "iterations.adjoint"),
         (&["model.relaxation=2"], "model.relaxation"),
         (&["iterations.adjoint=implicit", "model.agreement=hard"], "iterations.adjoint"),
+        (&["model.asynchronous=delay=2"], "model.asynchronous"),
+        (&["model.asynchronous=delay=2", "model.consensus=gram"], "model.asynchronous"),
+        (&["model.asynchronous=late=2", "model.consensus=descent"], "model.asynchronous"),
+        (&["model.asynchronous=loss=1", "model.consensus=descent"], "model.asynchronous: loss"),
+        (
+            &["model.consensus=descent", "model.agreement=hard", "model.descent_start=previous"],
+            "model.descent_start",
+        ),
+        (
+            &["model.asynchronous=delay=2", "model.consensus=descent", "model.cg_tolerance=1e-3"],
+            "model.cg_tolerance",
+        ),
+        (
+            &["model.asynchronous=delay=2", "model.consensus=descent", "model.balancing=true"],
+            "model.balancing",
+        ),
+        (
+            &["model.asynchronous=delay=2", "model.consensus=descent", "iterations.adjoint=implicit"],
+            "iterations.adjoint",
+        ),
+        (
+            &["model.asynchronous=delay=2", "model.consensus=descent", "iterations.tolerance=0.1"],
+            "iterations.tolerance",
+        ),
         (&["iterations.adjoint=implicit", "model.consensus=cg-carried"], "iterations.adjoint"),
     ] {
         assert_eq!(refusal::<Maze>(keys), place, "{keys:?}");
@@ -77,6 +101,7 @@ fn keys_that_make_no_sense_are_refused_by_name() {
         ("model.agreement=none", "model.agreement"),
         ("model.consensus=newton", "model.consensus"),
         ("model.penalty=own", "model.penalty"),
+        ("model.descent_start=here", "model.descent_start"),
         ("model.start=here", "model.start"),
         ("model.coordination=some", "model.coordination"),
         ("iterations.train=0", "iterations.train"),

@@ -21,6 +21,7 @@
 mod act;
 mod adapt;
 mod anderson;
+mod asleep;
 mod certify;
 pub mod intervene;
 mod options;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Balancing, Problem, Tolerances, Workspace};
 use crate::error::{check_finite, check_positive};
+use crate::z_update::{Draw, ZUpdate};
 use crate::{Error, ErrorKind, Real, Result};
 
 /// Where a solve starts.
@@ -52,6 +53,8 @@ pub struct Options<T> {
     pub x_only: bool,
     /// Record only this many of the last iterations; all of them if `None`.
     pub taped: Option<usize>,
+    /// Which random numbers agents out of step draw ([`Asynchronous`](crate::z_update::Asynchronous)); others draw none.
+    pub draw: Draw,
 }
 
 impl<T> Options<T> {
@@ -65,6 +68,7 @@ impl<T> Options<T> {
             balancing: None,
             x_only: false,
             taped: None,
+            draw: Draw::FIRST,
         }
     }
 
@@ -86,6 +90,11 @@ impl<T> Options<T> {
     /// Stops after this much time.
     pub fn within(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Draws other random numbers.
+    pub fn drawing(self, draw: Draw) -> Self {
+        Self { draw, ..self }
     }
 
     /// Compares iterates only, see [`Scope::Iterates`].
@@ -122,6 +131,17 @@ impl<T: Real> Problem<'_, T> {
             for (place, v) in [("start of z", z), ("start of u", u)] {
                 self.op.check_state(place, v)?;
                 check_finite(place, v)?;
+            }
+        }
+        if let ZUpdate::Asynchronous(s) = self.z_update {
+            // What an agent that sleeps does not change would count as converged.
+            let asked =
+                [("tolerances", options.tolerances.is_some()), ("balancing", options.balancing.is_some())];
+            if let Some((place, _)) = asked.into_iter().find(|&(_, asked)| asked && !s.lag.is_in_step()) {
+                let expected = "a fixed number of iterations for agents out of step";
+                return Err(Error::new(ErrorKind::Unsupported, place, expected, s.lag).hint(
+                    "residuals are sums over all agents at one time, which agents out of step do not have",
+                ));
             }
         }
         if let Some(t) = options.tolerances {

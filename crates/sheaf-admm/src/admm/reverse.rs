@@ -75,7 +75,7 @@ impl<T: Real> Problem<'_, T> {
         let window = self.check_seeds(seeds, grads, ws)?;
         self.check_shared_reverse(adjoint, grads)?;
         let back = &mut ws.back;
-        for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
+        for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x, &mut back.held.x] {
             d.fill(T::ZERO);
         }
         let mut sweep = Sweep { problem: self, seeds, window, count: usize::MAX, grads, ws };
@@ -105,6 +105,13 @@ impl<T: Real> Problem<'_, T> {
             return Err(Error::new(ErrorKind::Unsupported, "implicit adjoint", expected, tape.recorded()));
         }
         match self.z_update {
+            ZUpdate::Asynchronous(s) if !s.lag.is_in_step() => Err(Error::new(
+                ErrorKind::Unsupported,
+                "implicit adjoint",
+                "agents in step: others have no step that repeats",
+                s.lag,
+            )
+            .hint("use Adjoint::Unrolled or Adjoint::LastSteps")),
             ZUpdate::Cg(cg) if self.z_update.residual_is_costly(&self.op) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "implicit adjoint",
@@ -219,7 +226,8 @@ impl<T: Real> Sweep<'_, '_, '_, '_, T> {
             self.enter_seeds(b);
         } else if k + 1 == span.start {
             back.d_z[own.clone()].fill(T::ZERO);
-            back.d_u[own].fill(T::ZERO);
+            back.d_u[own.clone()].fill(T::ZERO);
+            back.held.forget(own);
             let carry = tape.carries / tape.samples;
             back.d_carry[b * carry..(b + 1) * carry].fill(T::ZERO);
         }

@@ -129,6 +129,7 @@ impl<T: Real> Problem<'_, T> {
         tape.states = self.op.state_len();
         tape.carries = self.z_update.carry_len(&self.op);
         tape.samples = count;
+        tape.draw = options.draw;
         tape.skip = if tape.recording { options.skip() } else { 0 };
         tape.x_only = false;
         let (n, c) = (tape.states, tape.carries);

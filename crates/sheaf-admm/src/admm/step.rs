@@ -4,7 +4,7 @@ use super::act::{Actor, Before};
 use super::workspace::{Back, Work};
 use super::{Gradients, Problem, Tape};
 use crate::x_update::Penalty;
-use crate::z_update::{ConsensusGrad, InnerTotals};
+use crate::z_update::{ConsensusGrad, InnerTotals, When};
 use crate::{Real, Result};
 use sheaf_kernels::vector::{reverse_dual, sub};
 
@@ -22,13 +22,17 @@ impl<T: Real> Problem<'_, T> {
         if A::ACTS {
             actor.act(k, Before::X, tape.states_at(k, Before::X));
         }
-        let (n, kept, x_only) = (self.op.state_len(), tape.kept_len(self), tape.x_only);
+        let (n, kept, x_only, draw) = (self.op.state_len(), tape.kept_len(self), tape.x_only, tape.draw);
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         let w = &mut work.w[..n];
         // x-update: v = z − u, x = prox(v), w = x̃ + u
         let (z, u, x) = tape.proposal(k);
         let offsets = self.offsets(&work.offsets);
         self.objective.prox_fused(offsets, &all, z, u, self.relax, x, w, &mut work.x_scratch)?;
+        let sleepers = self.sleepers(k, tape.draw);
+        if let Some(sleepers) = &sleepers {
+            sleepers.hold_x(tape);
+        }
         if A::ACTS && actor.act(k, Before::Z, tape.states_at(k, Before::Z)) {
             self.target(k, tape, w);
         }
@@ -37,15 +41,17 @@ impl<T: Real> Problem<'_, T> {
             // z-update
             let (z, z_next, carry, kept) = tape.agreement(k, kept);
             let (missed, scratch) = (&mut work.missed[..], &mut work.z_scratch);
-            let (op, z_update) = (&self.op, self.z_update);
-            report =
-                z_update.forward_keeping(op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
+            let (op, z_update, when) = (&self.op, self.z_update, When { iteration: k, draw });
+            report = z_update
+                .forward_keeping(when, op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
             if A::ACTS && actor.act(k, Before::U, tape.states_at(k, Before::U)) {
                 self.target(k, tape, w);
             }
             // u-update: u + x̃ − z' = w − z'
             let (z_next, u_next) = tape.duals(k);
-            if running.contains(&false) {
+            if let Some(sleepers) = &sleepers {
+                sleepers.update_u(running, w, tape);
+            } else if running.contains(&false) {
                 let one = n / running.len();
                 for b in (0..running.len()).filter(|&b| running[b]) {
                     let own = b * one..(b + 1) * one;
@@ -92,7 +98,11 @@ impl<T: Real> Problem<'_, T> {
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         let (d_z, d_z_in) = (&mut back.d_z[..n], &mut back.d_z_in[..n]);
         let (d_u, d_u_in) = (&mut back.d_u[..n], &mut back.d_u_in[..n]);
-        let (d_w, d_x, w) = (&mut back.d_w[..n], d_x.unwrap_or(&back.d_x[..n]), &mut work.w[..n]);
+        let (d_w, mut d_x, w) = (&mut back.d_w[..n], d_x.unwrap_or(&back.d_x[..n]), &mut work.w[..n]);
+        let sleepers = self.sleepers(k, tape.draw);
+        if let Some(sleepers) = &sleepers {
+            d_x = sleepers.part(d_x, d_u, &mut back.held);
+        }
         let mut fresh = true;
         if tape.x_only && tape.ran == Some(k + 1) {
             d_w.fill(T::ZERO);
@@ -113,8 +123,10 @@ impl<T: Real> Problem<'_, T> {
                 offsets: grads.offsets,
                 edge_weights: grads.edge_weights,
             };
+            let draw = tape.draw;
             let (z, carry_row, kept) = tape.before(k, kept);
             self.z_update.vjp_kept(
+                When { iteration: k, draw },
                 &self.op,
                 &rho,
                 w,
@@ -154,6 +166,9 @@ impl<T: Real> Problem<'_, T> {
         )?;
         if let Some((_, d_rho)) = each {
             back.d_rho[0] += self.sum_of_each(&d_rho);
+        }
+        if let Some(sleepers) = &sleepers {
+            sleepers.join(&mut back.held, d_z_in, d_u_in);
         }
         std::mem::swap(&mut back.d_z, &mut back.d_z_in);
         std::mem::swap(&mut back.d_u, &mut back.d_u_in);

@@ -11,6 +11,7 @@
 
 use super::{Mode, Problem};
 use crate::Real;
+use crate::z_update::Draw;
 use sheaf_kernels::aligned::AlignedVec;
 
 /// The tape of a solve: the state before every iteration, x after it, and the factor of the penalty.
@@ -34,6 +35,8 @@ pub struct Tape<T: Copy + Default> {
     pub(super) states: usize,
     pub(super) carries: usize,
     pub(super) samples: usize,
+    /// The draw of agents out of step.
+    pub(super) draw: Draw,
 }
 
 impl<T: Real> Tape<T> {

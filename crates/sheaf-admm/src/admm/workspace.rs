@@ -1,6 +1,7 @@
 //! All memory of a solve, allocated once.
 
 use super::anderson::Anderson;
+use super::asleep::Held;
 use super::verdict::Watch;
 use super::{Problem, SampleReport, Tape};
 use crate::linalg::units::Units;
@@ -73,6 +74,7 @@ pub(super) struct Back<T: Copy + Default> {
     pub d_rho: AlignedVec<T>,     // [1] or [samples, agents]
     pub first: Vec<T>,            // [samples], sizes of a series
     pub sums: [AlignedVec<T>; 4], // d_x, d_z, d_u and d_carry, summed over a series
+    pub held: Held<T>,
 }
 
 impl<T: Real> Back<T> {
@@ -142,6 +144,7 @@ impl<T: Real> Workspace<T> {
         back.d_w.ensure(n);
         back.d_x.ensure(n);
         back.d_carry.ensure(carry);
+        back.held.fit(problem);
         back.d_rho.ensure(rho);
         back.first.reserve(op.samples().saturating_sub(back.first.len()));
     }
@@ -266,7 +269,7 @@ impl<T: Real> Workspace<T> {
         let states = [&back.d_z, &back.d_z_in, &back.d_u, &back.d_u_in, &back.d_w, &back.d_x];
         let others = [&back.d_carry, &back.d_rho];
         let all = work.iter().chain(&states).chain(&others);
-        self.tape.len() + all.map(|b| b.len()).sum::<usize>()
+        self.tape.len() + all.map(|b| b.len()).sum::<usize>() + self.back.held.len()
     }
 
     /// Whether nothing is allocated, as before the first problem.

@@ -11,6 +11,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.scratch_len(&op.sample(0)),
             Self::Descent(s) => s.steps().scratch_len(&op.sample(0)),
+            Self::Asynchronous(s) => s.scratch_len(&op.sample(0)),
             Self::EdgeSpace(s) => s.scratch_len(&op.sample(0)),
             Self::Exact(s) if op.samples() == 1 => s.scratch_len(op),
             Self::Exact(_) => self.scratch_each(op) * op.samples(),
@@ -25,6 +26,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.forward_scratch_len(&op.sample(0)),
             Self::Descent(s) => s.steps().forward_scratch_len(&op.sample(0)),
+            Self::Asynchronous(s) => s.forward_scratch_len(&op.sample(0)),
             Self::EdgeSpace(s) => s.forward_scratch_len(&op.sample(0)),
             Self::Exact(s) if op.samples() == 1 => s.forward_scratch_len(op),
             Self::Exact(_) => self.scratch_each(op) * op.samples(),
@@ -38,6 +40,7 @@ impl<T: Real> ZUpdate<T> {
     pub fn carry_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {
             Self::Cg(s) => s.carry_len(op) * op.samples(),
+            Self::Asynchronous(s) => s.carry_len(op).saturating_mul(op.samples()),
             Self::EdgeSpace(s) => s.carry_len(op) * op.samples(),
             _ => 0,
         }

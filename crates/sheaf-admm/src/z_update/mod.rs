@@ -18,6 +18,7 @@
 //! kept steps are stored one sample after the other.
 
 mod again;
+mod asynchronous;
 mod cg;
 mod checks;
 mod cut;
@@ -36,6 +37,7 @@ mod solution;
 mod stop;
 mod weights;
 
+pub use asynchronous::{Asynchronous, Draw, MAX_DELAY, OutOfStep, When};
 pub use cg::{Cg, CgStart, REFRESH};
 pub use descent::Descent;
 pub use descent::step_size::{
@@ -50,6 +52,7 @@ pub use potential::{EdgePotential, Potential};
 pub use report::{InnerReport, InnerTotals};
 pub use stop::Stop;
 
+pub(crate) use asynchronous::Streams;
 pub(crate) use multipliers::{LeastSquares, least_squares};
 pub(crate) use residual::Measured;
 
@@ -98,6 +101,8 @@ pub enum ZUpdate<T> {
     Cg(Cg<T>),
     /// Gradient descent on the states.
     Descent(Descent<T>),
+    /// The same by agents that are not in step.
+    Asynchronous(Asynchronous<T>),
     /// Multipliers of the edges, kept from iteration to iteration.
     EdgeSpace(EdgeSpace<T>),
     /// A factorisation, cached.
@@ -117,6 +122,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => s.validate(op),
             Self::Descent(s) => s.validate(op),
+            Self::Asynchronous(s) => s.validate(op),
             Self::EdgeSpace(s) => s.validate(op),
             Self::Exact(s) => s.validate(op),
             Self::Potential(s) => s.validate(op),
@@ -188,15 +194,17 @@ impl<T: Real> ZUpdate<T> {
         z: &mut [T], // [samples, states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
-        let totals = self.forward_keeping(op, rho, w, z_prev, carry, z, &mut [], &[], &mut [], scratch)?;
+        let totals =
+            self.forward_keeping(When::FIRST, op, rho, w, z_prev, carry, z, &mut [], &[], &mut [], scratch)?;
         Ok(InnerReport { steps: totals.steps, converged: totals.missed == 0 })
     }
 
     /// As [`forward`](Self::forward). Saves: `kept`, if it is not empty. Samples that are not running keep their z;
     /// an empty `running` means all. Solvers that take a batch at once may overwrite it. `missed` receives whether each
-    /// sample that ran missed the tolerance of its solve.
+    /// sample that ran missed the tolerance of its solve. `when` matters to agents out of step only.
     pub fn forward_keeping(
         &self,
+        when: When,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
         w: &[T],
@@ -231,6 +239,7 @@ impl<T: Real> ZUpdate<T> {
                 }
                 Self::Cg(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
                 Self::Descent(s) => s.steps().forward(op, rho, w, z, scratch),
+                Self::Asynchronous(s) => s.forward(when.of_sample(b), op, rho, w, z_prev, carry, z, scratch),
                 Self::EdgeSpace(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
                 Self::Exact(s) => s.forward(op, rho, w, z_prev, carry, z, scratch)?,
                 Self::Potential(s) => s.steps().forward(op, rho, w, z, scratch),
@@ -265,13 +274,29 @@ impl<T: Real> ZUpdate<T> {
         scratch: &mut [T],
     ) -> Result<()> {
         let none = &mut [];
-        self.vjp_kept(op, rho, w, z_prev, carry, none, &[], d_z, d_w, d_z_prev, d_carry, grad, scratch)
+        self.vjp_kept(
+            When::FIRST,
+            op,
+            rho,
+            w,
+            z_prev,
+            carry,
+            none,
+            &[],
+            d_z,
+            d_w,
+            d_z_prev,
+            d_carry,
+            grad,
+            scratch,
+        )
     }
 
     /// Adjoint of [`forward_keeping`](Self::forward_keeping), with its `kept`. Part of the maps' gradient may be left
     /// there for [`add_deferred`](Self::add_deferred). Samples that were not running must have d_z = 0.
     pub fn vjp_kept(
         &self,
+        when: When,
         op: &SheafOp<'_, T>,
         rho: &Penalty<'_, T>,
         w: &[T],
@@ -322,6 +347,11 @@ impl<T: Real> ZUpdate<T> {
                 }
                 Self::Cg(s) => s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch),
                 Self::Descent(s) => s.steps().vjp(op, rho, w, d_z, d_w, grad, scratch),
+                Self::Asynchronous(s) => {
+                    let when = when.of_sample(b);
+                    s.vjp(when, op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch);
+                    Ok(())
+                }
                 Self::EdgeSpace(s) => {
                     s.vjp(op, rho, w, z_prev, carry, d_z, d_w, d_z_prev, d_carry, grad, scratch)
                 }

@@ -47,6 +47,7 @@ impl<T: Real> ZUpdate<T> {
         match self {
             Self::Cg(s) => (s.agreement, quadratic),
             Self::Descent(s) => (s.agreement, quadratic),
+            Self::Asynchronous(s) => (s.descent.agreement, quadratic),
             Self::EdgeSpace(s) => (s.agreement, quadratic),
             Self::Exact(s) => (s.agreement, quadratic),
             Self::Potential(s) => (Agreement::Soft { gamma: s.gamma }, s.potential),

@@ -1,5 +1,7 @@
 //! Consensus solvers against dense references and finite differences.
 
+mod asynchronous;
+mod asynchronous_admm;
 mod descent;
 mod edge_space;
 mod edges;

@@ -1,7 +1,8 @@
 use crate::support::Case;
 use sheaf_admm::x_update::Penalty;
 use sheaf_admm::z_update::{
-    Agreement, ConsensusGrad, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Potential, Stop, ZUpdate,
+    Agreement, Asynchronous, ConsensusGrad, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, OutOfStep,
+    Potential, Stop, ZUpdate,
 };
 use sheaf_kernels::gemm::may_allocate;
 use sheaf_testkit::{CountingAllocator, TestRng, allocations};
@@ -14,6 +15,9 @@ fn solvers(case: &Case) -> Vec<ZUpdate<f64>> {
     let mut all = Vec::new();
     for agreement in [Agreement::Hard, Agreement::Soft { gamma: 1.2 }] {
         all.push(ZUpdate::Exact(Exact::new(&case.sheaf, agreement)));
+        let (descent, warm) = (Descent::nesterov(agreement, 0.05, 3), agreement != Agreement::Hard);
+        let lag = OutOfStep { delay: 2, loss: 0.3, activity: 0.7, seed: 4 };
+        all.push(ZUpdate::Asynchronous(Asynchronous { descent, warm, lag }));
         for stop in [Stop::Steps(0), Stop::Steps(5), tolerance] {
             all.push(ZUpdate::Descent(Descent { agreement, eta: 0.05, momentum: 0.9, stop }));
             for method in [EdgeMethod::Cg { guard: 1e-8 }, EdgeMethod::Descent { eta: 0.05, momentum: 0.9 }] {

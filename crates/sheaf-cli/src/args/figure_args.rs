@@ -13,7 +13,8 @@ Examples:
   sheaf figure class-emergence --data data/mnist --index 7 --out emergence.png
   sheaf figure compare --weights builtin:maze --with runs/maze-mpnn-pm-max/best.safetensors --out both.pdf
   sheaf figure learning-curve --runs runs/maze runs/maze-mpnn-pm-max --out curves.pdf
-  sheaf figure sizes --from results --out sizes.pdf";
+  sheaf figure sizes --from results --out sizes.pdf
+  sheaf figure asynchronous --from results/asynchronous --out asynchronous.svg";
 
 /// `sheaf figure`.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ pub struct FigureArgs {
     /// Folders of runs, with `learning-curve`
     #[arg(long, value_name = "RUN_DIR", num_args = 1..)]
     pub runs: Vec<PathBuf>,
-    /// A results folder, with `sizes`
+    /// A results folder, with `sizes` and `asynchronous`
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
     /// The file to write: its ending selects vectors or pixels
@@ -75,6 +76,8 @@ pub enum FigureName {
     LearningCurve,
     /// Solved mazes and iterations until then, by size
     Sizes,
+    /// Agents that are not in step: solve rates against delay, loss and activity
+    Asynchronous,
     /// Two models on the same sample
     Compare,
 }

@@ -1,6 +1,8 @@
 //! Numbers in arguments: at least one, and at most what can be meant. Sizes are refused here, before anything of that
 //! size is allocated.
 
+use sheaf_admm::Error;
+use sheaf_admm::z_update::OutOfStep;
 use sheaf_learn::limits::{MAX_BATCH, MAX_ITERATIONS};
 use sheaf_tasks::sudoku::CELLS;
 
@@ -44,6 +46,11 @@ pub(crate) fn agents(text: &str) -> Result<usize, String> {
 /// Threads.
 pub(crate) fn threads(text: &str) -> Result<usize, String> {
     up_to(text, MAX_THREADS)
+}
+
+/// How far agents are out of step.
+pub(crate) fn out_of_step(text: &str) -> Result<OutOfStep, String> {
+    text.parse().map_err(|error: Error| format!("expected {}, got {}", error.expected(), error.got()))
 }
 
 /// Rounds of a Sudoku: each commits to one cell at least.

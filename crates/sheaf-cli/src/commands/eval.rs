@@ -13,8 +13,8 @@ pub fn eval(args: EvalArgs) -> Result<Box<dyn Job>> {
     let weights = Source::parse(&args.weights)?;
     let settle_within = args.until_settled.then_some(args.max_iterations);
     let precision = args.precision.map(Into::into);
-    let EvalArgs { data, iterations, task: own, threads, .. } = args;
-    let request = EvalRequest { data, iterations, settle_within, precision, own };
+    let EvalArgs { data, iterations, asynchronous, task: own, threads, .. } = args;
+    let request = EvalRequest { data, iterations, settle_within, precision, asynchronous, own };
     Ok(Box::new(move || {
         use_threads(threads)?;
         let (weights, task) = weights.open_with_task()?;

@@ -1,6 +1,7 @@
 //! `sheaf figure`: figures of samples, runs and results.
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_figures::asynchronous::{self as out_of_step, asynchronous};
 use sheaf_figures::class_emergence::class_emergence;
 use sheaf_figures::compare::compare;
 use sheaf_figures::curves::{Learning, learning_curves};
@@ -49,7 +50,8 @@ pub fn figure(args: FigureArgs) -> Result<Box<dyn Job>> {
 
 /// Refuses options that the figure does not read, and misses those that it needs.
 fn check_options(args: &FigureArgs) -> Result<()> {
-    let of_sample = !matches!(args.name, FigureName::LearningCurve | FigureName::Sizes);
+    let of_results = matches!(args.name, FigureName::Sizes | FigureName::Asynchronous);
+    let of_sample = !of_results && args.name != FigureName::LearningCurve;
     let needs = |option: &str, what: &str| {
         Err(Error::new(ErrorKind::Malformed, option, what, "nothing")
             .hint("`sheaf figure --help` has examples"))
@@ -59,7 +61,7 @@ fn check_options(args: &FigureArgs) -> Result<()> {
     };
     match args.name {
         FigureName::LearningCurve if args.runs.is_empty() => return needs("--runs", "folders of runs"),
-        FigureName::Sizes if args.from.is_none() => return needs("--from", "a results folder"),
+        _ if of_results && args.from.is_none() => return needs("--from", "a results folder"),
         FigureName::Compare if args.with.is_none() => return needs("--with", "other weights"),
         _ => {}
     }
@@ -69,8 +71,8 @@ fn check_options(args: &FigureArgs) -> Result<()> {
     if !args.runs.is_empty() && args.name != FigureName::LearningCurve {
         return refused("--runs", "figure learning-curve");
     }
-    if args.from.is_some() && args.name != FigureName::Sizes {
-        return refused("--from", "figure sizes");
+    if args.from.is_some() && !of_results {
+        return refused("--from", "figure sizes or asynchronous");
     }
     if !of_sample && (args.weights.is_some() || args.data.is_some()) {
         return refused("--weights and --data", "a figure of one sample");
@@ -116,6 +118,9 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
         FigureName::Sizes => {
             let (sweeps, most) = sweeps::read(args.from.as_deref().unwrap_or(args.out.as_path()))?;
             sizes(&sweeps, most)
+        }
+        FigureName::Asynchronous => {
+            asynchronous(&out_of_step::read(args.from.as_deref().unwrap_or(args.out.as_path()))?)
         }
         FigureName::Compare => {
             let other = with.unwrap_or(weights);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Once};
 
 use clap::{Args, Command};
 use sheaf_admm::share::Comm;
+use sheaf_admm::z_update::OutOfStep;
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
 use sheaf_learn::config::{Recipe, recipe, strict};
 use sheaf_learn::limits::{check_memory, product};
@@ -90,6 +91,15 @@ impl<K> Agents<K> {
     pub const NEW: Self = Self(PhantomData);
 }
 
+/// Adds how far the agents are out of step, if they are.
+pub(super) fn report_lag(lag: &OutOfStep, report: &mut Report) {
+    if !lag.is_in_step() {
+        let OutOfStep { delay, loss, activity, .. } = lag;
+        let text = format!("delay 0 to {delay} rounds, loss {loss}, activity {activity}");
+        report.add("asynchronous", "out of step", lag.to_string(), text);
+    }
+}
+
 /// Says once that bf16 is slow on this CPU.
 pub(super) fn note_if_slow(precision: Precision) {
     static NOTED: Once = Once::new();
@@ -153,12 +163,17 @@ impl<K: Learned> Task for Agents<K> {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
-        let Weights { experiment, mut model, params } = Weights::<K>::load(weights)?;
+        let mut weights = Weights::<K>::load(weights)?;
+        if let Some(lag) = request.asynchronous {
+            weights = weights.out_of_step(lag)?;
+        }
+        let Weights { experiment, mut model, params } = weights;
         if let Some(precision) = request.precision {
             model = model.in_precision(precision.into())?;
         }
         note_if_slow(model.precision());
         report.value("precision", model.precision().name());
+        report_lag(&model.choices().lag, report);
         K::evaluate_file(&Weights { experiment, model, params }, request, report)
     }
 

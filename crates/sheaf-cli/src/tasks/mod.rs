@@ -22,6 +22,7 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sheaf_admm::z_update::OutOfStep;
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
 use sheaf_learn::config::{PrecisionKind, Recipe, StrictConfig, strict};
 use sheaf_learn::model::Iterations;
@@ -115,6 +116,8 @@ pub struct EvalRequest {
     pub settle_within: Option<usize>,
     /// Precision of the products; the experiment's if not given.
     pub precision: Option<PrecisionKind>,
+    /// How far the agents are out of step; the experiment's if not given.
+    pub asynchronous: Option<OutOfStep>,
     /// Options that only some tasks have.
     pub own: TaskOptions,
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use sheaf_admm::z_update::OutOfStep;
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::Samples;
 use sheaf_learn::model::evaluate::{Distances, Moment, Reader, Single, SolveOptions, WatchOptions, Watched};
@@ -14,7 +15,7 @@ use sheaf_learn::task::{BoardOf, Weights};
 use sheaf_learn::train::file::{read_all, read_at_most};
 
 use super::{Learned, Source};
-use crate::args::iterations;
+use crate::args::{iterations, out_of_step};
 use crate::commands::check_out;
 use crate::draw::maze_terminal::rewind;
 use crate::draw::png::MAX_FILE_BYTES;
@@ -34,6 +35,10 @@ pub struct WatchArgs {
     /// Also write a picture (.png), an animation (.gif) or, of mazes and boards, vectors (.svg, moving with --animate)
     #[arg(long, value_name = "FILE.png|.gif|.svg")]
     pub out: Option<PathBuf>,
+    /// Agents that are not in step: messages are up to D descent steps late, a share P of them is lost, and an agent is
+    /// awake in a share A of the iterations. Needs weights with model.consensus = "descent"
+    #[arg(long, value_name = "delay=D,loss=P,activity=A,seed=S", value_parser = out_of_step)]
+    pub asynchronous: Option<OutOfStep>,
     /// Weights to use; the built-in ones if not given
     #[arg(long, value_name = "FILE|builtin:TASK")]
     pub weights: Option<String>,
@@ -49,6 +54,7 @@ pub struct Plan {
     /// The picture to write.
     pub out: Option<PathBuf>,
     weights: Source,
+    asynchronous: Option<OutOfStep>,
 }
 
 impl WatchArgs {
@@ -67,9 +73,10 @@ impl WatchArgs {
             check_name(out)?;
             check_out(out, input)?;
         }
-        let weights = self.weights.unwrap_or_else(|| format!("builtin:{}", K::NAME));
+        let weights = self.weights.clone().unwrap_or_else(|| format!("builtin:{}", K::NAME));
         let weights = Source::parse(&weights)?;
-        Ok(Plan { iterations: self.iterations, animate: self.animate, out: self.out, weights })
+        let Self { iterations, animate, out, asynchronous, .. } = self;
+        Ok(Plan { iterations, animate, out, weights, asynchronous })
     }
 }
 
@@ -136,7 +143,11 @@ impl Course {
 impl Plan {
     /// The weights.
     pub fn load<K: Learned>(&self) -> Result<Weights<K>> {
-        Weights::load(&self.weights.open()?)
+        let weights = Weights::load(&self.weights.open()?)?;
+        match self.asynchronous {
+            Some(lag) => weights.out_of_step(lag),
+            None => Ok(weights),
+        }
     }
 
     /// Whether every iteration is drawn.

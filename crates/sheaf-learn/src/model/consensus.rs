@@ -2,8 +2,8 @@
 
 use sheaf_admm::sheaf::Sheaf;
 use sheaf_admm::z_update::{
-    Agreement, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Gram, Orthonormal,
-    Potential, Stop, ZUpdate,
+    Agreement, Asynchronous, Cg, CgStart, Descent, EdgeMethod, EdgePotential, EdgeSpace, Exact, Gram,
+    Orthonormal, Potential, Stop, ZUpdate,
 };
 use sheaf_admm::{Real, Result};
 
@@ -52,7 +52,14 @@ pub fn z_update<T: Real>(
             ZUpdate::Gram(Gram { stop, guard, ..Gram::published(agreement, section.cg_steps) })
         }
         ConsensusKind::ClosedForm => ZUpdate::Orthonormal(Orthonormal { agreement, scaled: section.scales }),
-        ConsensusKind::Descent => ZUpdate::Descent(Descent { agreement, eta, momentum, stop }),
+        ConsensusKind::Descent => {
+            let (descent, warm, lag) =
+                (Descent { agreement, eta, momentum, stop }, choices.warm, choices.lag);
+            match warm || !lag.is_in_step() {
+                true => ZUpdate::Asynchronous(Asynchronous { descent, warm, lag }),
+                false => ZUpdate::Descent(descent),
+            }
+        }
         ConsensusKind::Edge => {
             let method = EdgeMethod::Descent { eta, momentum: T::ZERO };
             ZUpdate::EdgeSpace(EdgeSpace { agreement, method, stop, warm: true })

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use sheaf_admm::admm::{Options, Tolerances};
 use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::z_update::Draw;
 use sheaf_admm::{Real, Result};
 
 use super::batch::{Job, Jobs};
@@ -55,12 +56,14 @@ impl SolveOptions {
         Self { iterations, settling: None, tolerance: None, first_right: false }
     }
 
-    pub(super) fn solver<T: Real>(&self) -> Options<T> {
+    /// The options of the solver, for samples from number `first` on.
+    pub(super) fn solver<T: Real>(&self, first: usize) -> Options<T> {
         let tolerances = self.tolerance.map(|relative| {
             let relative = T::from_f64(relative);
             Tolerances { absolute: T::ZERO, relative }
         });
-        Options { tolerances, ..Options::fixed(self.iterations).iterates_only() }
+        let draw = Draw { step: 0, sample: first as u64 };
+        Options { tolerances, draw, ..Options::fixed(self.iterations).iterates_only() }
     }
 }
 
@@ -148,10 +151,10 @@ fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
             first_right,
             ended: vec![false; count],
         };
-        worker.solve(at, index, &options.solver(), &mut looker)?;
+        worker.solve(at, index, &options.solver(first), &mut looker)?;
         first_right = looker.first_right;
     } else {
-        let options = options.solver();
+        let options = options.solver(first);
         let options = if options.tolerances.is_none() { options.x_only() } else { options };
         worker.solve(at, index, &options, &mut ())?;
     }

@@ -20,6 +20,8 @@ pub struct Horizon {
     pub gradient: usize,
     /// Differentiate the fixed point instead of the iterations.
     pub implicit: bool,
+    /// Number of the training step, from 1: agents out of step draw other numbers in every step. 0 outside of training.
+    pub draw: u64,
 }
 
 /// Relative size at which the series of the implicit adjoint ends, and its maximum number of terms.
@@ -28,7 +30,7 @@ const IMPLICIT: (f64, usize) = (1e-5, 500);
 impl Horizon {
     /// Gradients go back through every iteration.
     pub fn whole(iterations: usize, window: usize) -> Self {
-        Self { iterations, window, gradient: 0, implicit: false }
+        Self { iterations, window, gradient: 0, implicit: false, draw: 0 }
     }
 
     /// The window, clamped.
@@ -170,13 +172,13 @@ impl Iterations {
 
     /// The horizon of a training step of a run with this seed: equal for every sample of the batch.
     pub fn horizon(&self, seed: u64, step: u64, window: usize) -> Horizon {
-        let implicit = self.adjoint == "implicit";
+        let (implicit, draw) = (self.adjoint == "implicit", step.wrapping_add(1));
         if self.is_early(seed, step) {
             let more = self.early_max.saturating_sub(self.train);
             let iterations = self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
-            return Horizon { iterations, window, gradient: 0, implicit };
+            return Horizon { iterations, window, gradient: 0, implicit, draw };
         }
-        Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit }
+        Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit, draw }
     }
 
     /// Whether a step is an early one. Without early steps nothing is drawn.

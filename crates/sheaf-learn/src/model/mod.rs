@@ -120,7 +120,8 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         // The published baseline of message passing has the strength of a tether that it never reads: it is declared, so
         // that counts and weights are the published ones.
         let beta = (choices.tether() || talks).then(|| layout.add("beta", &[]));
-        let eta = (admm && consensus::learns_eta(choices.consensus)).then(|| layout.add("eta", &[]));
+        let learned = admm && section.eta_learned && consensus::learns_eta(choices.consensus);
+        let eta = learned.then(|| layout.add("eta", &[]));
         let constrained = admm && matches!(choices.objective, ObjectiveKind::Equality | ObjectiveKind::Qp);
         let constraints = match constrained {
             true => layout.add("objective/constraints", &[section.objective_rows, section.d_v]),

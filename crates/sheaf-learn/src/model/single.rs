@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use sheaf_admm::admm::{Observer, Options, Trace};
 use sheaf_admm::sheaf::Sheaf;
+use sheaf_admm::z_update::Draw;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
@@ -87,6 +88,7 @@ pub struct Single<'a, T: Real, E: Encoder, D: Decoder> {
     sheaf: &'a Sheaf,
     prepared: Prepared<T, D>,
     encoded: Encoded<T, E, D>,
+    first: usize, // number of the sample
 }
 
 impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
@@ -112,13 +114,14 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
     ) -> Result<Self> {
         let (mut prepared, mut encoded) = (Prepared::default(), Encoded::default());
         prepared.prepare(model, params, sheaf)?;
+        let first = range.start;
         encoded.encode(&Given { model, params, sheaf, prepared: &prepared }, samples, range)?;
-        Ok(Self { model, params, sheaf, prepared, encoded })
+        Ok(Self { model, params, sheaf, prepared, encoded, first })
     }
 
     /// The setting of the sample, and the views of its agents.
     pub fn setting(&self) -> (Setting<'_, T, E, D>, &[u32]) {
-        let Self { model, params, sheaf, prepared, encoded } = self;
+        let Self { model, params, sheaf, prepared, encoded, .. } = self;
         (Given { model, params, sheaf, prepared }.with(&encoded.tables), encoded.index())
     }
 
@@ -138,7 +141,8 @@ impl<'a, T: Real, E: Encoder, D: Decoder> Single<'a, T, E, D> {
             }
             seen.admm.is_none_or(|iteration| admm.iteration(&iteration))
         };
-        worker.solve(&at, index, &Options::fixed(iterations), &mut record)?;
+        let draw = Draw { step: 0, sample: self.first as u64 };
+        worker.solve(&at, index, &Options::fixed(iterations).drawing(draw), &mut record)?;
         if outputs.is_empty() {
             worker.decode_last(&at, index);
             outputs.extend_from_slice(&worker.outputs()[..len]);
@@ -206,7 +210,7 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
             settled = settler.slow_for_long(fastest) || stands;
             !settled
         };
-        worker.solve(&at, index, &options.solve.solver(), &mut watcher)?;
+        worker.solve(&at, index, &options.solve.solver(self.first), &mut watcher)?;
         worker.decode_last(&at, index);
         let Some(outputs) = of_all(sheaf, &worker.outputs()[..len], width) else { return Ok(None) };
         let outputs = outputs.into_owned();

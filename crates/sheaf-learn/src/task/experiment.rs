@@ -83,6 +83,16 @@ impl<K: Task> Experiment<K> {
             return Err(Error::new(ErrorKind::Unsupported, "train.precision", want, "\"bf16\"")
                 .hint("set iterations.adjoint = \"unrolled\", or train.precision = \"f32\""));
         }
+        let lag = model.choices().lag;
+        let needs_sums = [
+            ("iterations.adjoint", implicit, "\"unrolled\" out of step"),
+            ("iterations.tolerance", self.iterations.tolerance > 0.0, "0 out of step"),
+        ];
+        if let Some((place, _, want)) = needs_sums.into_iter().find(|&(_, set, _)| set && !lag.is_in_step()) {
+            let got = format!("model.asynchronous = {:?}", lag.to_string());
+            return Err(Error::new(ErrorKind::Unsupported, place, want, got)
+                .hint("agents out of step have no step that repeats, and no sums over all agents"));
+        }
         if implicit && model.choices().consensus == ConsensusKind::CgCarried {
             let want = "\"unrolled\" with consensus \"cg-carried\", which carries every perturbation on";
             return Err(Error::new(ErrorKind::Unsupported, "iterations.adjoint", want, "\"implicit\"")

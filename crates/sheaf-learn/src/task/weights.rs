@@ -1,6 +1,7 @@
 //! A trained model: its experiment, layers and parameters.
 
 use sheaf_admm::Result;
+use sheaf_admm::z_update::OutOfStep;
 
 use super::{Experiment, ModelOf, Task};
 use crate::config::strict;
@@ -25,6 +26,15 @@ impl<K: Task> Weights<K> {
         let model = experiment.model()?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
+    }
+
+    /// The same weights used by agents that are out of step. Refused if their consensus needs sums over all agents.
+    pub fn out_of_step(self, lag: OutOfStep) -> Result<Self> {
+        let (text, set) = (strict::to_toml(&self.experiment)?, format!("model.asynchronous={lag}"));
+        let experiment: Experiment<K> = strict::parse("configuration of the weights", &text, &[set])?;
+        experiment.check()?;
+        let model = experiment.model()?.in_precision(self.model.precision())?;
+        Ok(Self { experiment, model, params: self.params })
     }
 
     /// The same from the bytes of a file that ships with the program.

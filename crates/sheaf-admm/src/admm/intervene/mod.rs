@@ -28,6 +28,7 @@ pub(crate) use play::Run;
 pub use play::{Now, Played};
 pub use pose::Part;
 pub use random::{chosen, normal};
+pub(crate) use random::{mix, unit};
 
 use super::Before;
 use crate::{Real, Result};

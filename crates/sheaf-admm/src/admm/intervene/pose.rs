@@ -173,6 +173,7 @@ fn set_gamma<T: Real>(solver: &mut ZUpdate<T>, to: T) -> Result<()> {
     let agreement = match solver {
         ZUpdate::Cg(s) => &mut s.agreement,
         ZUpdate::Descent(s) => &mut s.agreement,
+        ZUpdate::Asynchronous(s) => &mut s.descent.agreement,
         ZUpdate::EdgeSpace(s) => &mut s.agreement,
         ZUpdate::Exact(s) => &mut s.agreement,
         ZUpdate::Gram(s) => &mut s.agreement,
@@ -199,6 +200,7 @@ fn set_steps<T: Real>(solver: &mut ZUpdate<T>, to: usize) -> Result<()> {
     let stop = match solver {
         ZUpdate::Cg(s) => &mut s.stop,
         ZUpdate::Descent(s) => &mut s.stop,
+        ZUpdate::Asynchronous(s) => &mut s.descent.stop,
         ZUpdate::EdgeSpace(s) => &mut s.stop,
         ZUpdate::Potential(s) => &mut s.stop,
         ZUpdate::Gram(s) => &mut s.stop,

@@ -68,8 +68,12 @@ impl Task for MnistCnn {
     }
 
     fn evaluate(&self, weights: &WeightsFile, request: &EvalRequest, report: &mut Report) -> Result<()> {
-        let given = [("--iterations", request.iterations), ("--until-settled", request.settle_within)];
-        if let Some((option, _)) = given.iter().find(|(_, given)| given.is_some()) {
+        let given = [
+            ("--iterations", request.iterations.is_some()),
+            ("--until-settled", request.settle_within.is_some()),
+            ("--asynchronous", request.asynchronous.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
             return Err(Error::new(ErrorKind::Unsupported, *option, "weights of agents", "a network")
                 .hint("a convolutional network has no iterations; leave the option out"));
         }

@@ -115,6 +115,7 @@ impl ModelSection {
             self.check_maps(maps, sharing, slots)?;
             self.check_consensus(consensus, maps, sharing, hard, per_agent)?;
         }
+        let (warm, lag) = self.check_descent(coordination, consensus, hard)?;
         let start_at_h = word("model.start", &self.start, &[("h", true), ("zeros", false)])?;
         Ok(Choices {
             coordination,
@@ -123,6 +124,8 @@ impl ModelSection {
             sharing,
             hard,
             consensus,
+            warm,
+            lag,
             per_agent,
             start_at_h,
             aggregation,
@@ -275,6 +278,6 @@ fn wrong(name: &str, expected: &str, got: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Malformed, format!("model.{name}"), expected, got)
 }
 
-fn refused(place: &str, expected: &str, got: impl std::fmt::Display) -> Error {
+pub(super) fn refused(place: &str, expected: &str, got: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Unsupported, place, expected, got)
 }

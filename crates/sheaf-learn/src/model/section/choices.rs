@@ -1,5 +1,7 @@
 //! The checked words of a [`ModelSection`](super::ModelSection).
 
+use sheaf_admm::z_update::OutOfStep;
+
 /// How the agents coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationKind {
@@ -93,7 +95,7 @@ pub enum ConsensusKind {
 }
 
 /// The checked words of a [`ModelSection`](super::ModelSection).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choices {
     /// How the agents coordinate.
     pub coordination: CoordinationKind,
@@ -107,6 +109,10 @@ pub struct Choices {
     pub hard: bool,
     /// Consensus solver.
     pub consensus: ConsensusKind,
+    /// Descent starts where each agent was.
+    pub warm: bool,
+    /// How far the agents are out of step.
+    pub lag: OutOfStep,
     /// One penalty per agent.
     pub per_agent: bool,
     /// z starts at h.

@@ -5,6 +5,7 @@
 
 mod check;
 mod choices;
+mod descent;
 
 pub use choices::{
     AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ObjectiveKind, Sharing,
@@ -65,8 +66,15 @@ pub struct ModelSection {
     pub cg_steps: usize,
     /// Relative tolerance of the inner solve; 0 runs exactly `cg_steps` steps.
     pub cg_tolerance: f64,
-    /// Initial step size of `descent`, `edge` and `huber`; it is learned.
+    /// Initial step size of `descent`, `edge` and `huber`.
     pub eta_init: f64,
+    /// Whether the step size is learned; if not, it is no parameter, and weights of `cg` fit the model.
+    pub eta_learned: bool,
+    /// Where `descent` starts: `target` (at w, as published) or `previous` (where each agent was; soft agreement).
+    pub descent_start: String,
+    /// How far the agents are out of step: `delay=4,loss=0.1,activity=0.9,seed=7`, each may be left out; empty for agents
+    /// in step. For `descent`.
+    pub asynchronous: String,
     /// Momentum of `descent` and `huber`.
     pub momentum: f64,
     /// Threshold at which the Huber potential becomes linear.
@@ -117,6 +125,9 @@ impl Default for ModelSection {
             cg_steps: 5,
             cg_tolerance: 0.0,
             eta_init: 0.01,
+            eta_learned: true,
+            descent_start: "target".into(),
+            asynchronous: String::new(),
             momentum: 0.9,
             huber_width: 1.0,
             rho_init: 0.25,

@@ -24,6 +24,7 @@ pub use seen::{Seen, Watcher};
 pub use setting::{Encoded, Given, Setting};
 
 use sheaf_admm::admm::{Mode, Options, Workspace};
+use sheaf_admm::z_update::Draw;
 use sheaf_admm::{Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 
@@ -179,7 +180,8 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         match at.model.choices.coordination {
             CoordinationKind::Admm => {
                 let iterations = horizon.taped();
-                let options = Options::fixed(horizon.iterations).taping(iterations);
+                let draw = Draw { step: horizon.draw, sample: aim.first as u64 };
+                let options = Options::fixed(horizon.iterations).taping(iterations).drawing(draw);
                 // The implicit adjoint needs the last z; otherwise nothing reads it.
                 let options = if horizon.implicit { options } else { options.x_only() };
                 let posed = Posed::new(at, index, columns, parts, maps)?;

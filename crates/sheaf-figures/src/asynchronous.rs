@@ -1,0 +1,123 @@
+//! Agents that are not in step: solve rates of tasks and errors of a convex problem against delay, loss and activity.
+//!
+//! | file of the folder | columns |
+//! | --- | --- |
+//! | `rates.csv` | task, kind (`delay`, `loss` or `activity`), weights, value, share that is solved |
+//! | `convex.csv` | kind, curve, iteration, relative error |
+
+use std::path::Path;
+
+use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::train::file::read_text_at_most;
+
+use crate::chart::{Axes, Curve, Marks, coloured};
+use crate::colour;
+use crate::file::Figure;
+use crate::legend;
+use crate::sheet::{FULL, figure};
+
+/// Largest file that is read.
+const MAX_BYTES: u64 = 1 << 24;
+/// The kinds of lag, each a column, with the label of its axis.
+const KINDS: [(&str, &str); 3] = [
+    ("delay", "longest delay (rounds)"),
+    ("loss", "share of messages lost"),
+    ("activity", "share of iterations awake"),
+];
+/// Height of a row, and room for its legend.
+const ROW: f64 = 190.0;
+const LEGEND: f64 = 18.0;
+
+/// Curves in one chart, by the task (or the problem) and the kind of lag.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Panel {
+    /// The task; empty for the convex problem.
+    pub task: String,
+    /// The kind of lag.
+    pub kind: String,
+    /// Its curves.
+    pub curves: Vec<Curve>,
+}
+
+/// Reads the panels of a folder.
+pub fn read(folder: &Path) -> Result<Vec<Panel>> {
+    let mut panels = Vec::new();
+    for (name, columns) in [("rates.csv", 5), ("convex.csv", 4)] {
+        let path = folder.join(name);
+        let text = read_text_at_most(&path, MAX_BYTES, "results of agents out of step")?;
+        parse(&path.display().to_string(), &text, columns, &mut panels)?;
+    }
+    Ok(panels)
+}
+
+/// Adds the lines of one file, without its first, to the panels.
+pub fn parse(place: &str, text: &str, columns: usize, panels: &mut Vec<Panel>) -> Result<()> {
+    for (i, line) in text.lines().enumerate().skip(1) {
+        let wrong = || {
+            let want = format!("{columns} columns, the last two of them numbers");
+            Error::new(ErrorKind::Malformed, format!("{place}, line {}", i + 1), want, line)
+        };
+        let cells: Vec<&str> = line.split(',').collect();
+        let [names @ .., x, y] = &cells[..] else { return Err(wrong()) };
+        let (Ok(x), Ok(y), true) = (x.parse::<f64>(), y.parse::<f64>(), cells.len() == columns) else {
+            return Err(wrong());
+        };
+        let (task, kind, curve) =
+            if let [task, kind, curve] = names { (*task, *kind, *curve) } else { ("", names[0], names[1]) };
+        let at = panels.iter().position(|p| p.task == task && p.kind == kind).unwrap_or_else(|| {
+            panels.push(Panel { task: task.into(), kind: kind.into(), curves: Vec::new() });
+            panels.len() - 1
+        });
+        let curves = &mut panels[at].curves;
+        let at = curves.iter().position(|c| c.name == curve).unwrap_or_else(|| {
+            curves.push(Curve { name: curve.into(), ..Curve::default() });
+            curves.len() - 1
+        });
+        curves[at].points.push((x, y));
+    }
+    Ok(())
+}
+
+/// The figure: a row for every task, and one for the convex problem.
+pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
+    let mut tasks: Vec<&str> = panels.iter().map(|panel| panel.task.as_str()).collect();
+    tasks.dedup();
+    if tasks.is_empty() {
+        let want = "results of agents out of step";
+        return Err(Error::new(ErrorKind::Shape, "figure asynchronous", want, "none"));
+    }
+    let in_step = panels.iter().find(|panel| panel.kind == "in step").and_then(|panel| panel.curves.first());
+    figure(FULL, tasks.len() as f64 * ROW, |sheet| {
+        for (row, task) in tasks.iter().enumerate() {
+            let top = row as f64 * ROW;
+            for (column, (kind, label)) in KINDS.iter().enumerate() {
+                let Some(panel) = panels.iter().find(|p| p.task == *task && p.kind == *kind) else {
+                    continue;
+                };
+                let mut curves = panel.curves.clone();
+                let axes = if task.is_empty() {
+                    curves.splice(0..0, in_step.cloned());
+                    Axes { log: true, ..Axes::new("iteration", "relative error") }
+                } else {
+                    let y_range = Some((0.0, 1.02));
+                    Axes { percent: true, y_range, marks: Marks::Dots, ..Axes::new(label, "solved (%)") }
+                };
+                let left = column as f64 * FULL / 3.0;
+                // The curves of a task have one legend; those of the convex problem differ from panel to panel.
+                let names: Vec<_> =
+                    curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone())).collect();
+                let title = if task.is_empty() { *kind } else { *task };
+                if !task.is_empty() && column == 0 {
+                    legend::lines(sheet, (44.0, top + 10.0), names)?;
+                } else if task.is_empty() {
+                    let shown = names.into_iter().enumerate().filter(|(i, _)| i % 2 == 0).map(|(_, key)| key);
+                    let short = shown.map(|(c, name)| (c, name.rsplit('=').next().unwrap_or("").to_string()));
+                    legend::lines(sheet, (left + 40.0, top + 10.0), short)?;
+                }
+                let axes = Axes { title, ..axes };
+                axes.draw(sheet, (left, top + LEGEND, FULL / 3.0, ROW - LEGEND), &coloured(&curves))?;
+            }
+        }
+        Ok(())
+    })
+}
