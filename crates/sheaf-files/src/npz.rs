@@ -178,7 +178,7 @@ fn decode(entry: &mut impl Read, size: u64, place: &str) -> Result<Array> {
     // Reading to the end checks the checksum.
     match reader.read(&mut [0]).map_err(broken)? {
         // NumPy saves a transposed array as it lies in memory.
-        0 if fortran => Array::new(shape.clone(), values.from_fortran(&shape)),
+        0 if fortran => Array::new(shape.clone(), values.in_c_order(&shape)),
         0 => Array::new(shape, values),
         _ => Err(malformed("as many bytes as the directory says", "more".into())),
     }

@@ -24,6 +24,9 @@ impl<T> Default for Watch<T> {
     }
 }
 
+/// The most numbers of a problem that is examined after its time is up: more would take long.
+const LARGE: usize = 20_000;
+
 /// The fewest iterations without progress after which a settled solve gives up.
 const PATIENCE: usize = 100;
 
@@ -182,7 +185,8 @@ impl<T: Real> Problem<'_, T> {
             let SampleReport { residuals: Some(residuals), .. } = ws.samples[b] else { continue };
             if !late && residuals.settled() {
                 ws.samples[b].status = residuals.worst().map_or(Status::Solved, Status::Inexact);
-            } else if !residuals.settled() && ws.samples.len() == 1 {
+            } else if !residuals.settled() && ws.samples.len() == 1 && !(late && self.op.state_len() > LARGE)
+            {
                 let Workspace { tape, work, check, .. } = &mut *ws;
                 let rho = self.penalty_of(&work.rho);
                 let proven = self.examine(Proof::Tight, k - 1, &rho, tape, check)?;

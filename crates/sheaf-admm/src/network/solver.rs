@@ -60,6 +60,8 @@ pub struct Solver {
 
 /// What prices and certificates may take after the time limit.
 const AFTER: Duration = Duration::from_millis(50);
+/// Nanoseconds that residuals, prices and the report take for every number in the stacks: about six passes over memory.
+const PASSES: u64 = 12;
 /// The penalty stays within this factor of the first one.
 const DRIFT: f64 = 1e9;
 /// The most numbers of a network whose solves are accelerated: more would cost memory, and are chosen to need few iterations.
@@ -200,7 +202,9 @@ impl Solver {
     ) -> Result<(Status, Option<Residuals<f64>>)> {
         let Settings { tol, iterations, time_limit, adapt, relax, .. } = self.settings;
         let mut options = Options::until(tol, tol, iterations);
-        options.time_limit = time_limit.map(|t| t.saturating_sub(began.elapsed()));
+        // What comes after the iterations is linear in the size of the network; half of the time is theirs in any case.
+        let after = Duration::from_nanos(PASSES * self.compiled.stacks.len() as u64);
+        options.time_limit = time_limit.map(|t| t.saturating_sub(began.elapsed() + after.min(t / 2)));
         options.balancing = adapt.then(Balancing::relative);
         let problem = problem(&self.compiled, &self.z_update, self.rho, relax)?;
         let Solution { history, starts, edge_starts, .. } = &mut self.solution;

@@ -43,7 +43,7 @@ macro_rules! types {
             }
 
             /// The same array with the last axis varying fastest, from one whose first axis does.
-            pub(super) fn from_fortran(self, shape: &[usize]) -> Self {
+            pub(super) fn in_c_order(self, shape: &[usize]) -> Self {
                 match self { $(Self::$variant(v) => Self::$variant(reordered(&v, shape)),)* }
             }
 

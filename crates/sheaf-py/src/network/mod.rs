@@ -169,7 +169,7 @@ impl Network {
         delta: f64,
     ) -> PyResult<Edge> {
         let (a, b) = (self.names.agent(a)?, self.names.agent(b)?);
-        let place = |end: &str| format!("edge {}, map of end {end}", self.inner.edges());
+        let place = |end: &str| format!("edge {}: map of end {end}", self.inner.edges());
         let (first, second) = (matrix(&place("a"), map_a, false)?, matrix(&place("b"), map_b, false)?);
         let layouts = [Layout::of(map_a, &first)?, Layout::of(map_b, &second)?];
         let coupling = match cost {
