@@ -72,8 +72,8 @@ impl<T: Real> Problem<'_, T> {
         grads: &mut Gradients<'_, '_, T>,
         ws: &mut Workspace<T>,
     ) -> Result<()> {
-        let window = self.check_seeds(seeds, grads, ws)?;
-        self.check_shared_reverse(adjoint, grads)?;
+        let window =
+            self.check_shared_reverse(adjoint, grads).and_then(|()| self.check_seeds(seeds, grads, ws))?;
         let back = &mut ws.back;
         for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x] {
             d.fill(T::ZERO);
