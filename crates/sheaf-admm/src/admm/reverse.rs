@@ -63,8 +63,7 @@ pub struct Gradients<'g, 'm, T> {
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Differentiates the last recorded solve in `ws`. Adds to every gradient. Iterations before the tape are
-    /// constants, like those before [`Adjoint::LastSteps`].
+    /// Differentiates the last recorded solve in `ws`, adding to every gradient. Iterations before the tape are constants.
     pub fn reverse(
         &self,
         adjoint: Adjoint<T>,
