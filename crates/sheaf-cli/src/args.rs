@@ -35,7 +35,7 @@ pub use explore_args::InterveneArgs;
 pub use figure_args::{FigureArgs, FigureName};
 pub(crate) use numbers::{agents, batch, iterations, out_of_step, positive, rounds, threads};
 pub use reproduce_args::ReproduceArgs;
-pub use run_args::RunArgs;
+pub use run_args::{ConsensusArg, RunArgs};
 
 const START: &str = "\
 Start here:

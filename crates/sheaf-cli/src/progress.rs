@@ -82,7 +82,9 @@ impl Bar {
     }
 
     fn show_if_long(&self) {
-        let late = ranks::is_first() && self.start.elapsed() >= PATIENCE && terminal::moves(std::io::stderr().is_terminal());
+        let late = ranks::is_first()
+            && self.start.elapsed() >= PATIENCE
+            && terminal::moves(std::io::stderr().is_terminal());
         if late && !self.shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }

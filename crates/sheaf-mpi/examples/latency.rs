@@ -47,7 +47,10 @@ fn main() -> Result<()> {
         let mut receives = sends.clone();
         let time = median(|| comm.swap(&sends, &mut receives, &mut || {}));
         if rank == 0 {
-            println!("exchange of {bytes:>8} bytes each way:   {time:8.2} us, {:8.0} MB/s", bytes as f64 / time);
+            println!(
+                "exchange of {bytes:>8} bytes each way:   {time:8.2} us, {:8.0} MB/s",
+                bytes as f64 / time
+            );
         }
     }
     Ok(())

@@ -39,7 +39,12 @@ impl Settings {
             Err(_) => Ok(unset),
             Ok(text) => match text.trim().parse::<f64>() {
                 Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
-                _ => Err(Error::new(ErrorKind::Malformed, format!("environment variable {name}"), "a number, 0 or above", text)),
+                _ => Err(Error::new(
+                    ErrorKind::Malformed,
+                    format!("environment variable {name}"),
+                    "a number, 0 or above",
+                    text,
+                )),
             },
         };
         Ok(Self {
@@ -71,7 +76,8 @@ fn launched() -> usize {
 /// Whether the launcher is one that MPI understands: those that say how many ranks there are, and Slurm.
 #[cfg(feature = "mpi")]
 fn is_launched() -> bool {
-    launched() > 1 || (std::env::var_os("PMIX_RANK").is_some() && std::env::var("SLURM_NTASKS").is_ok_and(|n| n != "1"))
+    launched() > 1
+        || (std::env::var_os("PMIX_RANK").is_some() && std::env::var("SLURM_NTASKS").is_ok_and(|n| n != "1"))
 }
 
 impl World {
@@ -102,8 +108,13 @@ impl World {
         Settings::from_env()?;
         match launched() {
             0 | 1 => Ok(None),
-            ranks => Err(Error::new(ErrorKind::Unsupported, "MPI", "a program that was built with MPI", format!("{ranks} ranks"))
-                .hint("cargo build --release --features mpi, with Open MPI or MPICH and libclang installed")),
+            ranks => Err(Error::new(
+                ErrorKind::Unsupported,
+                "MPI",
+                "a program that was built with MPI",
+                format!("{ranks} ranks"),
+            )
+            .hint("cargo build --release --features mpi, with Open MPI or MPICH and libclang installed")),
         }
     }
 

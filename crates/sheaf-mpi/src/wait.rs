@@ -60,11 +60,13 @@ fn call_roll(waited: Duration, what: &str) -> ! {
         answered[own as usize] = true;
         while began.elapsed() < ANSWERS && answered.contains(&false) {
             for rank in (0..ranks).filter(|&rank| rank != own) {
-                answered[rank as usize] |= world.process_at_rank(rank).immediate_probe_with_tag(ROLL).is_some();
+                answered[rank as usize] |=
+                    world.process_at_rank(rank).immediate_probe_with_tag(ROLL).is_some();
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        let silent: Vec<String> = (0..ranks).filter(|&r| !answered[r as usize]).map(|r| r.to_string()).collect();
+        let silent: Vec<String> =
+            (0..ranks).filter(|&r| !answered[r as usize]).map(|r| r.to_string()).collect();
         let seconds = waited.as_secs();
         let who = match silent.is_empty() {
             true => "all ranks wait, so they do not run the same program".to_string(),

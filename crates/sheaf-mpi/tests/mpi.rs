@@ -49,7 +49,8 @@ fn graph() -> AgentGraph {
 /// Solves, differentiates, and hashes the states and all gradients of all agents, in their order.
 fn hash(comm: Option<Arc<dyn Comm>>) -> u64 {
     let graph = graph();
-    let whole = Sheaf::heterogeneous(&graph, &vec![D_V; graph.agents()], &vec![D_E; graph.edges().len()]).unwrap();
+    let whole =
+        Sheaf::heterogeneous(&graph, &vec![D_V; graph.agents()], &vec![D_E; graph.edges().len()]).unwrap();
     let (rank, ranks) = comm.as_ref().map_or((0, 1), |comm| (comm.rank(), comm.ranks()));
     let own = own_agents(graph.agents(), rank, ranks);
     let sheaf = match comm {
@@ -63,7 +64,8 @@ fn hash(comm: Option<Arc<dyn Comm>>) -> u64 {
     let (n, first) = (sheaf.state_len(), own.start * D_V);
     let stacks = whole.stack_offsets()[own.start]..whole.stack_offsets()[own.end];
     let stacks: Vec<f64> = stacks.map(|k| 0.4 * number(1, k)).collect();
-    let of = |seed, shift: f64| (first..first + n).map(|k| shift + 0.5 * number(seed, k)).collect::<Vec<f64>>();
+    let of =
+        |seed, shift: f64| (first..first + n).map(|k| shift + 0.5 * number(seed, k)).collect::<Vec<f64>>();
     let (diag, q, seed) = (of(2, 0.8), of(3, 0.0), of(4, 0.0));
     let z_update = ZUpdate::Cg(Cg::published(Agreement::Soft { gamma: 0.5 }, 4));
     let problem = Problem {
@@ -97,7 +99,9 @@ fn hash(comm: Option<Arc<dyn Comm>>) -> u64 {
     };
     let states = lengths(&|agent| agent * D_V);
     let maps = lengths(&|agent| whole.stack_offsets()[agent]);
-    for (own, counts) in [(&x, &states), (&d_diag, &states), (&d_q, &states), (&start, &states), (&d_maps, &maps)] {
+    for (own, counts) in
+        [(&x, &states), (&d_diag, &states), (&d_q, &states), (&start, &states), (&d_maps, &maps)]
+    {
         let all = sheaf.share().map_or_else(|| own.clone(), |share| share.collect(own, counts));
         all.iter().for_each(|v| hash = (hash ^ v.to_bits()).wrapping_mul(0x0100_0000_01b3));
     }

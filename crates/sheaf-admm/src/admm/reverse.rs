@@ -63,8 +63,7 @@ pub struct Gradients<'g, 'm, T> {
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Differentiates the last recorded solve in `ws`. Adds to every gradient. Iterations before the tape are
-    /// constants, like those before [`Adjoint::LastSteps`].
+    /// Differentiates the last recorded solve in `ws`, adding to every gradient. Iterations before the tape are constants.
     pub fn reverse(
         &self,
         adjoint: Adjoint<T>,
@@ -72,8 +71,8 @@ impl<T: Real> Problem<'_, T> {
         grads: &mut Gradients<'_, '_, T>,
         ws: &mut Workspace<T>,
     ) -> Result<()> {
-        let window = self.check_seeds(seeds, grads, ws)?;
-        self.check_shared_reverse(adjoint, grads)?;
+        let window =
+            self.check_shared_reverse(adjoint, grads).and_then(|()| self.check_seeds(seeds, grads, ws))?;
         let back = &mut ws.back;
         for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x, &mut back.held.x] {
             d.fill(T::ZERO);

@@ -1,8 +1,8 @@
 //! Solves of large problems: what several ranks can share, and gradients that are added up chunk by chunk.
 
 use super::{Adjoint, Gradients, Options, Problem};
-use crate::sheaf::MapsGrad;
 use crate::share::refuse;
+use crate::sheaf::MapsGrad;
 use crate::x_update::{Coefficient, Diagonal, Objective, ObjectiveGrad, Penalty};
 use crate::z_update::{Agreement, ZUpdate};
 use crate::{Real, Result};
@@ -11,9 +11,15 @@ impl<T: Real> Problem<'_, T> {
     /// Refuses what ranks cannot share.
     pub(super) fn check_shared(&self, options: &Options<T>) -> Result<()> {
         let sheaf = self.op.sheaf();
-        if options.goals().is_some() {
+        let hard = self.z_update.agreement().0 == Agreement::Hard || self.op.has_hard_edges();
+        if options.goals().is_some() && hard {
             let expected = "a fixed number of iterations, or tolerances on iterates";
-            refuse(sheaf, "tolerances on all residuals", expected, "set Options::iterates_only")?;
+            refuse(
+                sheaf,
+                "tolerances on all residuals of hard edges",
+                expected,
+                "set Options::iterates_only",
+            )?;
         }
         match (self.z_update, &self.rho) {
             (ZUpdate::Descent(descent), Penalty::PerAgent(_)) if descent.agreement == Agreement::Hard => {
@@ -25,10 +31,19 @@ impl<T: Real> Problem<'_, T> {
     }
 
     /// Refuses gradients that would need a sum over agents of all ranks.
-    pub(super) fn check_shared_reverse(&self, adjoint: Adjoint<T>, grads: &Gradients<'_, '_, T>) -> Result<()> {
+    pub(super) fn check_shared_reverse(
+        &self,
+        adjoint: Adjoint<T>,
+        grads: &Gradients<'_, '_, T>,
+    ) -> Result<()> {
         let sheaf = self.op.sheaf();
         if let Adjoint::Implicit { .. } = adjoint {
-            refuse(sheaf, "implicit adjoint", "Adjoint::Unrolled or LastSteps", "or differentiate in one process")?;
+            refuse(
+                sheaf,
+                "implicit adjoint",
+                "Adjoint::Unrolled or LastSteps",
+                "or differentiate in one process",
+            )?;
         }
         if self.z_update.differentiates_solution() {
             let hint = "solve with a fixed number of steps";

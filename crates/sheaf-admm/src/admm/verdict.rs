@@ -155,7 +155,8 @@ impl<T: Real> Problem<'_, T> {
     /// Certificates are for a single sample.
     fn look_for_certificate(&self, k: usize, ws: &mut Workspace<T>) -> Result<Option<Status>> {
         let Workspace { tape, work, watch, check, .. } = ws;
-        if watch.len() != 1 || k < watch[0].examine {
+        // A certificate needs sums over all agents that ranks do not make.
+        if watch.len() != 1 || k < watch[0].examine || self.op.sheaf().share().is_some() {
             return Ok(None);
         }
         watch[0].examine = k + (k / 4).max(1);
@@ -185,7 +186,10 @@ impl<T: Real> Problem<'_, T> {
             let SampleReport { residuals: Some(residuals), .. } = ws.samples[b] else { continue };
             if !late && residuals.settled() {
                 ws.samples[b].status = residuals.worst().map_or(Status::Solved, Status::Inexact);
-            } else if !residuals.settled() && ws.samples.len() == 1 && !(late && self.op.state_len() > LARGE)
+            } else if !residuals.settled()
+                && ws.samples.len() == 1
+                && !(late && self.op.state_len() > LARGE)
+                && self.op.sheaf().share().is_none()
             {
                 let Workspace { tape, work, check, .. } = &mut *ws;
                 let rho = self.penalty_of(&work.rho);

@@ -66,7 +66,8 @@ pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]
     }
     let most = |own: Range<usize>, ()| {
         let mut most = [T::ZERO; N];
-        values(sheaf.agents_of(own)).for_each(|each| (0..N).for_each(|k| most[k] = larger(most[k], each[k].abs())));
+        values(sheaf.agents_of(own))
+            .for_each(|each| (0..N).for_each(|k| most[k] = larger(most[k], each[k].abs())));
         most
     };
     let most = sheaf.fold((), most, |total, own| (0..N).for_each(|k| total[k] = larger(total[k], own[k])));
@@ -74,10 +75,12 @@ pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]
         std::array::from_fn(|k| if most[k] > T::ZERO { each[k] / most[k] } else { T::ZERO })
     };
     let scaled: [T; N] = sheaf.sums((), |own, ()| squares(values(sheaf.agents_of(own)).map(scale)));
-    std::array::from_fn(|k| match (sums[k] >= small && sums[k].is_finite(), most[k] > T::ZERO && most[k].is_finite()) {
-        (true, _) => sums[k].sqrt(),
-        (false, true) => most[k] * scaled[k].sqrt(),
-        (false, false) => most[k],
+    std::array::from_fn(|k| {
+        match (sums[k] >= small && sums[k].is_finite(), most[k] > T::ZERO && most[k].is_finite()) {
+            (true, _) => sums[k].sqrt(),
+            (false, true) => most[k] * scaled[k].sqrt(),
+            (false, false) => most[k],
+        }
     })
 }
 

@@ -32,9 +32,22 @@ pub struct Settings {
     pub relax: f64,
     /// Whether the problem is scaled before it is solved.
     pub scale: bool,
+    /// How the consensus step is solved.
+    pub consensus: Consensus,
     /// The most threads of a solve; 0: one per core. Only networks of more than [`chunks::AGENTS`](crate::chunks::AGENTS)
     /// agents use more than one, and the results do not depend on it.
     pub threads: usize,
+}
+
+/// How the consensus step of a network is solved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consensus {
+    /// By a factorisation, or where that is too large by a sparse system; the fastest on one machine.
+    #[default]
+    Exact,
+    /// By conjugate gradients on the states, to a tolerance: needs only exchanges between neighbours and inner products, which
+    /// several ranks can share ([`Solver::solve_over`](super::Solver::solve_over)).
+    Cg,
 }
 
 impl Default for Settings {
@@ -47,6 +60,7 @@ impl Default for Settings {
             adapt: true,
             relax: 1.6,
             scale: true,
+            consensus: Consensus::Exact,
             threads: 0,
         }
     }

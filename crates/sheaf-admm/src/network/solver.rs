@@ -8,7 +8,7 @@ use super::contradiction::contradict;
 use super::progress::Watch;
 use super::report::{Edges, empty};
 use super::scale::Scaling;
-use super::{Network, Progress, Settings, Solution};
+use super::{Consensus, Network, Progress, Settings, Solution, shared};
 use crate::admm::{Balancing, Mode, Options, Problem, Residuals, Start, Status, Workspace};
 use crate::clock;
 use crate::linalg::units::Units;
@@ -83,7 +83,10 @@ impl Solver {
             d.iter_mut().enumerate().for_each(|(j, d)| *d /= penalty(j).sqrt());
         }
         let compiled = Compiled::new(&net, scaling)?;
-        let z_update = ZUpdate::Exact(Exact::automatic(&compiled.op()?, compiled.agreement())?);
+        let z_update = match settings.consensus {
+            Consensus::Exact => ZUpdate::Exact(Exact::automatic(&compiled.op()?, compiled.agreement())?),
+            Consensus::Cg => shared::conjugate_gradients(compiled.agreement(), settings.tol),
+        };
         let n = compiled.sheaf.state_len();
         let solution = empty(&net, settings.iterations.min(HISTORY));
         let (unit, edges): (Arc<[f64]>, _) = (compiled.units().into(), Edges::new(&net, &compiled));
@@ -111,7 +114,7 @@ impl Solver {
         problem.validate()?;
         workspace.fit(&problem, Mode::Solve);
         workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
-        if solver.unit.len() <= ACCELERATED {
+        if solver.unit.len() <= ACCELERATED && settings.consensus == Consensus::Exact {
             workspace.accelerate();
         }
         solver.workspace = workspace;
@@ -231,7 +234,7 @@ impl Solver {
     }
 
     /// Every solve may change the penalty by a large factor: many of them together may not.
-    fn limit_rho(&mut self) {
+    pub(super) fn limit_rho(&mut self) {
         let limited = self.rho.clamp(self.first_rho / DRIFT, self.first_rho * DRIFT);
         if limited != self.rho {
             let ratio = self.rho / limited;

@@ -33,7 +33,8 @@ impl Share {
         receives: &[Vec<Range<usize>>],
         lengths: [f64; 2], // of states and of edges, on this rank
     ) {
-        let some = |(rank, rows): (usize, Vec<Range<usize>>)| (!rows.is_empty()).then_some(Lane { rank, rows });
+        let some =
+            |(rank, rows): (usize, Vec<Range<usize>>)| (!rows.is_empty()).then_some(Lane { rank, rows });
         let rows = |lane: &Vec<(usize, Range<usize>)>| lane.iter().map(|(_, rows)| rows.clone()).collect();
         self.sends = sends.iter().map(rows).enumerate().filter_map(some).collect();
         self.receives = receives.iter().cloned().enumerate().filter_map(some).collect();

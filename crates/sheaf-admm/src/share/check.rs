@@ -26,7 +26,8 @@ pub(crate) fn solver<T: Real>(sheaf: &Sheaf, z_update: &ZUpdate<T>) -> Result<()
         ZUpdate::Potential(_) => "edge potentials",
         ZUpdate::Gram(_) | ZUpdate::Orthonormal(_) => "a solver for maps that all agents share",
     };
-    let expected = "conjugate gradients or descent on the states, which need only exchanges and inner products";
+    let expected =
+        "conjugate gradients or descent on the states, which need only exchanges and inner products";
     Err(unsupported("consensus", expected, got, "use ZUpdate::Cg or ZUpdate::Descent, or one process"))
 }
 

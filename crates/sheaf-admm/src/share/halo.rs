@@ -63,7 +63,8 @@ impl Eq for Share {}
 
 impl Share {
     pub(crate) fn new(comm: Arc<dyn Comm>, agents: usize, own: Range<usize>) -> Self {
-        let chunks = (0..comm.ranks()).map(|rank| super::own_chunks(agents, rank, comm.ranks()).len()).collect();
+        let chunks =
+            (0..comm.ranks()).map(|rank| super::own_chunks(agents, rank, comm.ranks()).len()).collect();
         Self {
             comm,
             agents,

@@ -39,7 +39,8 @@ impl Metered {
 
     /// What was sent since the start.
     pub fn traffic(&self) -> Traffic {
-        let [swaps, messages, bytes, sums, sum_bytes, waited] = self.counts.each_ref().map(|n| n.load(Relaxed));
+        let [swaps, messages, bytes, sums, sum_bytes, waited] =
+            self.counts.each_ref().map(|n| n.load(Relaxed));
         Traffic { swaps, messages, bytes, sums, sum_bytes, waited }
     }
 

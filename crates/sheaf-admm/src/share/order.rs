@@ -32,7 +32,8 @@ impl Order {
 
     /// Reads a partition: one line per agent with the number of its part. Lines that begin with `#` are left out.
     pub fn read(text: &str, place: &str, agents: usize) -> Result<Self> {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty());
+        let lines =
+            text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty());
         let part = |(number, line): (usize, &str)| {
             line.trim().parse::<usize>().map_err(|_| {
                 let place = format!("{place}, line {}", number + 1);

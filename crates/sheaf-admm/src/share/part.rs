@@ -38,8 +38,13 @@ impl GraphPart {
         check(rank, ranks)?;
         let own = own_agents(graph.agents(), rank, ranks);
         let touches = |edge: &Edge| own.contains(&(edge.u as usize)) || own.contains(&(edge.v as usize));
-        let (places, edges) =
-            graph.edges().iter().enumerate().filter(|(_, edge)| touches(edge)).map(|(e, edge)| (e, *edge)).unzip();
+        let (places, edges) = graph
+            .edges()
+            .iter()
+            .enumerate()
+            .filter(|(_, edge)| touches(edge))
+            .map(|(e, edge)| (e, *edge))
+            .unzip();
         let slots = own.clone().map(|i| graph.slots(i)).collect();
         let alike = (0..graph.agents()).all(|i| graph.slots(i) == graph.slots(0));
         let common = alike.then(|| graph.slots(0));

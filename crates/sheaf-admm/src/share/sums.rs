@@ -129,7 +129,9 @@ impl<'a, T: Real> ChunkSum<'a, T> {
 
     /// Adds the sum of a band that begins with this state.
     pub(crate) fn add(&mut self, state: usize, sum: T) {
-        while state >= chunks::run(self.chunk, self.offsets).end && state < self.offsets[self.offsets.len() - 1] {
+        while state >= chunks::run(self.chunk, self.offsets).end
+            && state < self.offsets[self.offsets.len() - 1]
+        {
             self.total += self.own;
             self.own = T::ZERO;
             self.chunk += 1;

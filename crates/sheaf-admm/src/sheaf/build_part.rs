@@ -93,7 +93,9 @@ impl Sheaf {
         let ends = || {
             part.edges().iter().zip(&self.edges).flat_map(|(edge, rows)| {
                 let both = [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)];
-                both.into_iter().filter(|end| local(part, end.0).is_some()).map(|(a, s, row)| (a - first, s, row))
+                both.into_iter()
+                    .filter(|end| local(part, end.0).is_some())
+                    .map(|(a, s, row)| (a - first, s, row))
             })
         };
         let (end, agents) = (self.row_offsets[self.agents()] as u32, self.agents());

@@ -17,7 +17,6 @@
 use super::shared::clear_padding;
 use super::{PackedLowRank, SharedMaps, Sheaf, Uniform};
 use crate::chunks::{self, Cut};
-use crate::share::Share;
 use crate::error::{check_finite, check_len};
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::gemm::{Mat, gemm};
@@ -172,31 +171,6 @@ impl<T: Real> Maps<'_, T> {
             }
             Self::LowRank(low) => low.project(sheaf, z, y),
             Self::Packed(low) => low.project(sheaf, z, y),
-        }
-    }
-
-    /// y_i = F_i z_i for the agents that have neighbours on other ranks.
-    pub(super) fn project_border(&self, sheaf: &Sheaf, share: &Share, z: &[T], y: &mut [T]) {
-        match self {
-            Self::Table { stacks, index, order, .. } => {
-                let bands = share.border().iter().map(|agent| agent / BAND);
-                let mut next = 0;
-                for band in bands {
-                    if band >= next {
-                        let agents = band * BAND..((band + 1) * BAND).min(sheaf.agents());
-                        T::project_table(table(sheaf, index, order), agents, 0, stacks, z, y);
-                        next = band + 1;
-                    }
-                }
-            }
-            Self::PerAgent(stacks) => {
-                for &agent in share.border() {
-                    each_agent(sheaf, agent..agent + 1, |one, place, states, rows| {
-                        T::project_table(one, 0..1, 0, &stacks[place], &z[states], &mut y[rows]);
-                    });
-                }
-            }
-            _ => debug_assert!(false, "refused when the operator was made"),
         }
     }
 

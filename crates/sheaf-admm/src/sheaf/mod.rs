@@ -12,6 +12,7 @@
 
 mod bands;
 mod batch;
+mod border;
 mod build_part;
 mod cliques;
 mod coboundary;
@@ -314,9 +315,11 @@ impl Sheaf {
 
 /// The ends of all edges, each with the row that it meets.
 fn ends(graph: &AgentGraph, sheaf: &Sheaf) -> impl Iterator<Item = (u32, u32, u32)> {
-    graph.edges().iter().zip(&sheaf.edges).flat_map(|(edge, rows)| {
-        [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)]
-    })
+    graph
+        .edges()
+        .iter()
+        .zip(&sheaf.edges)
+        .flat_map(|(edge, rows)| [(edge.u, edge.slot_u, rows.row_v), (edge.v, edge.slot_v, rows.row_u)])
 }
 
 /// The partner row of every slot; `None` when a slot has two edges, or when there are no slots. Each end is given with the

@@ -116,6 +116,10 @@ impl<T: Real> Parts for MapScratch<'_, T> {
 
 /// Calls `f(first agent, part)` for every chunk.
 fn of_chunks<P: Parts>(agents: usize, parts: P, f: impl Fn(usize, P) -> Result<()> + Sync) -> Result<()> {
+    // A rank may own no agents.
+    if agents == 0 {
+        return Ok(());
+    }
     let made: Result<[f64; 0]> = chunks::sums(chunks::count(agents), parts, |chunk, part| {
         f(chunks::agents(chunk, agents).start, part)?;
         Ok([])

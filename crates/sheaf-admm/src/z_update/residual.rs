@@ -17,7 +17,7 @@ use super::multipliers::{LeastSquares, least_squares};
 use super::potential::EdgePotential;
 use super::{Agreement, CgStart, ZUpdate};
 use crate::Real;
-use crate::linalg::norms::{extremes_of_agents, norm, norms};
+use crate::linalg::norms::{extremes_of_agents, norm, norms, norms_of_agents};
 use crate::linalg::scratch::Scratch;
 use crate::linalg::units::Units;
 use crate::sheaf::SheafOp;
@@ -130,8 +130,11 @@ impl<T: Real> ZUpdate<T> {
             };
         }
         if !any_hard {
-            let [value, g, d] = norms(g.iter().zip(d.iter()).map(|(&g, &d)| [g - d, g, d]));
-            let stationarity = Some(Measured { value, size: g.max(d), count: z.len() });
+            let (g, d, offsets) = (&*g, &*d, sheaf.state_offsets());
+            let [value, g, d] = norms_of_agents(sheaf, |own| {
+                (offsets[own.start]..offsets[own.end]).map(move |k| [g[k] - d[k], g[k], d[k]])
+            });
+            let stationarity = Some(Measured { value, size: g.max(d), count: sheaf.whole_state_len() });
             return ConsensusResidual { edges, stationarity };
         }
         let stationarity = (self.leaves_range() || op.has_hard_edges()).then(|| {

@@ -46,8 +46,12 @@ fn the_operators_of_all_parts_are_those_of_the_whole() {
                 let local = Sheaf::heterogeneous_part(&part, &d_v[own.clone()], &d_e, comm).unwrap();
                 let stacks = &stacks[sheaf.stack_offsets()[own.start]..sheaf.stack_offsets()[own.end]];
                 let states = sheaf.state_offsets()[own.start]..sheaf.state_offsets()[own.end];
-                let b: Vec<f64> =
-                    part.edge_places().iter().flat_map(|&e| &b[starts[e]..][..stalk(&graph.edges()[e])]).copied().collect();
+                let b: Vec<f64> = part
+                    .edge_places()
+                    .iter()
+                    .flat_map(|&e| &b[starts[e]..][..stalk(&graph.edges()[e])])
+                    .copied()
+                    .collect();
                 let weights: Vec<f64> = part.edge_places().iter().map(|&e| weights[e]).collect();
                 let op = SheafOp::new(&local, Maps::PerAgent(stacks)).unwrap();
                 let full = op.with_offsets(&b).unwrap().with_edge_weights(&weights).unwrap();
@@ -58,7 +62,11 @@ fn the_operators_of_all_parts_are_those_of_the_whole() {
                 assert_eq!(bits(&g), bits(&plain[states.clone()]), "{ranks} ranks");
                 full.laplacian(z, &mut g, &mut y, &mut s).unwrap();
                 assert_eq!(bits(&g), bits(&weighted[states]), "{ranks} ranks");
-                assert_eq!(full.energy(z, &mut r, &mut y).unwrap().to_bits(), energy.to_bits(), "{ranks} ranks");
+                assert_eq!(
+                    full.energy(z, &mut r, &mut y).unwrap().to_bits(),
+                    energy.to_bits(),
+                    "{ranks} ranks"
+                );
             });
         }
     }

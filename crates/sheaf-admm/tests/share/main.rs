@@ -1,6 +1,7 @@
 //! One sheaf over several ranks, here threads of one process: the bits of one process, whatever their number.
 
 mod halo;
+mod network;
 mod refusals;
 mod reverse;
 mod solve;

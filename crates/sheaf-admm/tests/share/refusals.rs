@@ -23,7 +23,10 @@ fn a_factorisation_is_refused_and_conjugate_gradients_are_named() {
     let whole = Sheaf::heterogeneous(&graph(), &[2, 2, 2], &[1, 1]).unwrap();
     let error = ZUpdate::Exact(Exact::new(&whole, Agreement::Hard)).validate(&op).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("over several ranks") && error.hint_text().is_some_and(|h| h.contains("Cg")));
+    assert!(
+        error.to_string().contains("over several ranks")
+            && error.hint_text().is_some_and(|h| h.contains("Cg"))
+    );
 }
 
 #[test]

@@ -48,7 +48,15 @@ impl Case {
     }
 
     /// Solves on the agents of a sheaf, whose states and stacks start at these places, and goes back.
-    fn run(&self, sheaf: &Sheaf, z_update: &ZUpdate<f64>, mode: Mode, each: bool, states: usize, stacks: usize) -> Grads {
+    fn run(
+        &self,
+        sheaf: &Sheaf,
+        z_update: &ZUpdate<f64>,
+        mode: Mode,
+        each: bool,
+        states: usize,
+        stacks: usize,
+    ) -> Grads {
         let own = sheaf.share().map_or(0..sheaf.agents(), |share| share.own());
         let (n, stacks) = (sheaf.state_len(), &self.stacks[stacks..][..sheaf.stack_len()]);
         let of = |all: &[f64]| all[states..][..n].to_vec();
@@ -73,7 +81,8 @@ impl Case {
             gamma: 0.0,
             eta: 0.0,
         };
-        let objective = DiagonalGrad { diag: Some(&mut grads.diag), q: Some(&mut grads.q), ..Default::default() };
+        let objective =
+            DiagonalGrad { diag: Some(&mut grads.diag), q: Some(&mut grads.q), ..Default::default() };
         let mut gradients = Gradients {
             objective: &mut ObjectiveGrad::Diagonal(objective),
             maps: &mut MapsGrad::PerAgent(&mut grads.maps),

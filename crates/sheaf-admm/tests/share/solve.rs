@@ -5,11 +5,11 @@ use sheaf_admm::share::{GraphPart, own_agents};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Coefficient, Diagonal, Objective, Penalty};
 use sheaf_admm::z_update::{Agreement, Cg, CgStart, Descent, ZUpdate};
+use sheaf_kernels::Real;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::pool::with_threads;
 use sheaf_kernels::stack::order_by_view;
 use sheaf_kernels::tiles::tile_stacks;
-use sheaf_kernels::Real;
 
 use crate::support::{integers, numbers, on_ranks};
 
@@ -112,9 +112,17 @@ fn ranks_solve_like_one<T: Real>(ranks: &[usize]) {
                     let sheaf = Sheaf::uniform_part(&part, D_V, D_E, comm).unwrap();
                     let states = own.start * D_V..own.end * D_V;
                     let solved = grid.solve(&sheaf, &z_update, each, &options);
-                    for (what, a, b) in [("x", &solved.x, &one.x), ("z", &solved.z, &one.z), ("u", &solved.u, &one.u)] {
-                        let first = a.iter().zip(&b[states.clone()]).position(|(a, b)| a.to_f64().to_bits() != b.to_f64().to_bits());
-                        assert!(a.len() == states.len() && first.is_none(), "{name}, {ranks} ranks: {what} at {first:?}");
+                    for (what, a, b) in
+                        [("x", &solved.x, &one.x), ("z", &solved.z, &one.z), ("u", &solved.u, &one.u)]
+                    {
+                        let first = a
+                            .iter()
+                            .zip(&b[states.clone()])
+                            .position(|(a, b)| a.to_f64().to_bits() != b.to_f64().to_bits());
+                        assert!(
+                            a.len() == states.len() && first.is_none(),
+                            "{name}, {ranks} ranks: {what} at {first:?}"
+                        );
                     }
                     assert_eq!(solved.report, one.report, "{name}, {ranks} ranks");
                 });

@@ -44,7 +44,12 @@ pub fn graph(seed: u64) -> AgentGraph {
         if u == v || slots[u] == 0 || slots[v] == 0 {
             return None;
         }
-        Some(Edge { u: u as u32, slot_u: (d[2] % slots[u]) as u32, v: v as u32, slot_v: (d[3] % slots[v]) as u32 })
+        Some(Edge {
+            u: u as u32,
+            slot_u: (d[2] % slots[u]) as u32,
+            v: v as u32,
+            slot_v: (d[3] % slots[v]) as u32,
+        })
     };
     let edges = (0..2 * agents).filter_map(edge).collect();
     AgentGraph::with_slots(slots, edges).expect("a graph")

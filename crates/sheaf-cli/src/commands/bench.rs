@@ -139,7 +139,9 @@ impl Bench {
         let (mut rounds, start) = (0, Instant::now());
         // A single round of a large sample may already take long enough.
         let before = ranks::traffic();
-        let more = |rounds, seconds: f64| rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * seconds < self.seconds;
+        let more = |rounds, seconds: f64| {
+            rounds == 0 || start.elapsed().as_secs_f64() + 0.5 * seconds < self.seconds
+        };
         while ranks::told(more(rounds, round_seconds)) {
             let begin = Instant::now();
             (work.round)()?;

@@ -179,7 +179,8 @@ impl Plan {
     ) -> Result<Solve<R::Answer>> {
         let solve = self.watch_first(weights, board, samples, reader, limit, every, see)?;
         let expected = "rank 0";
-        solve.ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
+        solve
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
     }
 
     /// The same where ranks may share the agents; rank 0 has the answer.

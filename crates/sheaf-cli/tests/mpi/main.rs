@@ -78,6 +78,40 @@ fn a_maze_of_several_chunks_is_solved_alike_by_any_number_of_ranks() {
     }
 }
 
+/// A ring of agents that should be near each other, as a problem file, and a partition of them into two parts.
+fn write_ring(folder: &Path, agents: usize) {
+    let numbers = |i: usize| (i as f64 * 0.7).sin();
+    let all: Vec<String> = (0..agents)
+        .map(|i| format!(r#"{{"Q": [[{}]], "q": [{}]}}"#, 1.5 + numbers(i), numbers(3 * i)))
+        .collect();
+    let edge = |i: usize| {
+        format!(
+            r#"{{"a": {i}, "F_a": [[1]], "b": {}, "F_b": [[1]], "coupling": {{"kind": "soft", "weight": 2}}}}"#,
+            (i + 1) % agents
+        )
+    };
+    let edges: Vec<String> = (0..agents).map(edge).collect();
+    let text = format!(r#"{{"agents": [{}], "edges": [{}]}}"#, all.join(","), edges.join(","));
+    std::fs::write(folder.join("ring.json"), text).unwrap();
+    let parts: Vec<String> = (0..agents).map(|i| (i / 7 % 2).to_string()).collect();
+    std::fs::write(folder.join("parts.txt"), parts.join("\n")).unwrap();
+}
+
+#[test]
+fn a_problem_file_is_solved_alike_by_any_number_of_ranks_in_any_order_of_its_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    write_ring(dir.path(), 5000);
+    for how in ["", " --partition parts.txt"] {
+        let answer = |ranks| {
+            let mut found = json(dir.path(), ranks, &format!("run ring.json --consensus cg{how}"));
+            assert_eq!(found["status"], "solved");
+            found.as_object_mut().unwrap().remove("seconds");
+            found
+        };
+        assert_eq!(answer(2), answer(1), "{how}");
+    }
+}
+
 #[test]
 fn the_bench_of_a_solve_counts_messages() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,9 +183,11 @@ fn a_killed_rank_ends_the_job_and_the_checkpoint_resumes_on_another_number_of_ra
         .spawn()
         .unwrap();
     let checkpoints = dir.path().join("killed/checkpoints");
-    let some = || std::fs::read_dir(&checkpoints).is_ok_and(|found| {
-        found.flatten().any(|file| file.path().extension().is_some_and(|e| e == "safetensors"))
-    });
+    let some = || {
+        std::fs::read_dir(&checkpoints).is_ok_and(|found| {
+            found.flatten().any(|file| file.path().extension().is_some_and(|e| e == "safetensors"))
+        })
+    };
     until("a checkpoint", Duration::from_secs(60), some);
     let rank = process_of(&job, 1).expect("rank 1");
     let killed = Command::new("kill").args(["-KILL", &rank.to_string()]).status().unwrap();
@@ -160,7 +196,10 @@ fn a_killed_rank_ends_the_job_and_the_checkpoint_resumes_on_another_number_of_ra
     let output = job.wait_with_output().unwrap();
     let said = text(&output);
     assert!(killed.success() && !output.status.success(), "{said}");
-    assert!(began.elapsed() < Duration::from_secs(10) && said.contains("rank 1") && said.contains("signal 9"), "{said}");
+    assert!(
+        began.elapsed() < Duration::from_secs(10) && said.contains("rank 1") && said.contains("signal 9"),
+        "{said}"
+    );
 
     let resumed = sheaf(dir.path(), 3, "train tiny.toml --out killed --resume").output().unwrap();
     assert!(resumed.status.success(), "{}", text(&resumed));

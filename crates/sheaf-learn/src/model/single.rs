@@ -165,7 +165,8 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
     ) -> Result<Watched<R::Answer>> {
         let watched = self.watch_first(reader, i, options, see)?;
         let expected = "rank 0";
-        watched.ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
+        watched
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "answer of a sample", expected, "another rank"))
     }
 
     /// The same where several ranks may share the agents: rank 0 sees the iterations and has the answer. Residuals of agents
@@ -191,7 +192,8 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
                 of_all(sheaf, &look.outputs()[..len], width)
             });
             let shown = shown.flatten();
-            let (iteration, distances, moved) = (seen.k + 1, meter.distances, rms_of_all(sheaf, &meter.moved));
+            let (iteration, distances, moved) =
+                (seen.k + 1, meter.distances, rms_of_all(sheaf, &meter.moved));
             let residual = if distances.is_some() { &meter.primal } else { &meter.moved };
             let outputs = shown.as_deref().filter(|_| options.every);
             if is_first(sheaf) {
@@ -263,7 +265,11 @@ impl Meter {
             iteration.primal(&mut self.primal);
             iteration.dual(&mut self.dual);
             let edge_rms = iteration.edge_rms(&mut self.r, &mut self.rows).unwrap_or(f32::NAN);
-            Distances { primal: rms_of_all(sheaf, &self.primal), dual: rms_of_all(sheaf, &self.dual), edge_rms }
+            Distances {
+                primal: rms_of_all(sheaf, &self.primal),
+                dual: rms_of_all(sheaf, &self.dual),
+                edge_rms,
+            }
         });
     }
 }

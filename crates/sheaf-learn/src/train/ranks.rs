@@ -65,7 +65,11 @@ pub struct Led {
 
 impl Led {
     /// The model of stage `stage`, which `make` makes here and on every other rank.
-    pub fn new(comm: Arc<dyn Comm>, stage: usize, make: impl FnOnce() -> Result<Box<dyn Trainable>>) -> Result<Self> {
+    pub fn new(
+        comm: Arc<dyn Comm>,
+        stage: usize,
+        make: impl FnOnce() -> Result<Box<dyn Trainable>>,
+    ) -> Result<Self> {
         tell(&*comm, [PREPARE, stage as u64, 0]);
         let mut model = make()?;
         let shared = model.share_batches(Arc::clone(&comm));

@@ -16,12 +16,14 @@
 //! | [`solve`], [`symmetry`] | shortest paths and the structure of a maze; the eight symmetries |
 //! | [`task`] | the model: views, networks, targets, answers |
 //! | [`metrics`] | whether a prediction is correct |
+//! | [`ranks`] | the agents of a large maze over several processes |
 //! | [`text`], [`image`] | typed or painted mazes |
 
 pub mod carve;
 pub mod data;
 pub mod image;
 pub mod metrics;
+pub mod ranks;
 pub mod solve;
 pub mod store;
 pub mod suite;

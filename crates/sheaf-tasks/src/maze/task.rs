@@ -1,11 +1,7 @@
 //! The maze model as a declaration: tokens → RMSNorm → dense → GELU; agents on an eight-way grid; a decoder that reads
 //! view and state.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
-use sheaf_admm::chunks;
-use sheaf_admm::share::{Comm, GraphPart};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
@@ -34,8 +30,8 @@ pub const BUILTIN: &[u8] = include_bytes!("../../weights/maze.safetensors");
 pub const DIRECTIONS: [&str; 8] = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];
 
 /// Side of a view in pixels, and the distance between agents.
-const PATCH: usize = 3;
-const STRIDE: usize = 2;
+pub(super) const PATCH: usize = 3;
+pub(super) const STRIDE: usize = 2;
 
 /// Salt that separates the seed of the training mazes from that of the larger evaluation mazes.
 const LARGER_SEED: u64 = 0x37;
@@ -314,21 +310,6 @@ pub fn board(config: &MazeConfig, height: usize, width: usize) -> Result<MazeBoa
     let layout = ViewGrid::new(height, width, PATCH, STRIDE)?;
     let graph = AgentGraph::grid(layout.rows(), layout.columns(), Connectivity::Eight)?;
     let sheaf = Sheaf::uniform(&graph, config.common.d_v, config.common.d_e)?;
-    Ok(Board { sheaf, layout })
-}
-
-/// The same over several ranks, if there are enough agents for them: each rank makes its own part.
-pub fn board_over(
-    comm: Option<&Arc<dyn Comm>>,
-    config: &MazeConfig,
-    height: usize,
-    width: usize,
-) -> Result<MazeBoard> {
-    let layout = ViewGrid::new(height, width, PATCH, STRIDE)?;
-    let (rows, columns) = (layout.rows(), layout.columns());
-    let Some(comm) = comm.filter(|_| rows * columns > chunks::AGENTS) else { return board(config, height, width) };
-    let part = GraphPart::grid(rows, columns, Connectivity::Eight, comm.rank(), comm.ranks())?;
-    let sheaf = Sheaf::uniform_part(&part, config.common.d_v, config.common.d_e, Arc::clone(comm))?;
     Ok(Board { sheaf, layout })
 }
 

@@ -83,6 +83,7 @@ impl Problem {
             adapt: adapt.unwrap_or(base.adapt),
             relax: relax.unwrap_or(base.relax),
             scale: scale.unwrap_or(base.scale),
+            consensus: base.consensus,
             threads: base.threads,
         };
         settings.validate().map(|()| settings)

@@ -9,11 +9,11 @@ use super::Cg;
 use super::work::{Places, Work};
 use crate::Real;
 use crate::chunks::Cut;
+use crate::share::{ChunkSum, Lanes};
 use crate::sheaf::{Given, Made, SheafOp};
 use crate::x_update::Penalty;
 use crate::z_update::krylov::{self, Direction, LinearMap, LinearMapVjp, Pair, PerStep, Plain, Tape};
 use crate::z_update::{Agreement, ConsensusGrad, InnerReport, Stop};
-use crate::share::{ChunkSum, Lanes};
 use sheaf_kernels::stack::BAND;
 use sheaf_kernels::vector::{add_dot, dot, scale_into, scale_shift};
 

@@ -16,6 +16,7 @@ use sheaf_tasks::maze::CLASSES;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::{MazeSet, generate};
 use sheaf_tasks::maze::metrics::Judge;
+use sheaf_tasks::maze::ranks;
 use sheaf_tasks::maze::task::{
     self, Maze, MazeBoard, MazeConfig, MazeExperiment, MazeModel, MazeReader, MazeSamples, MazeWeights,
 };
@@ -26,7 +27,7 @@ use data::default_min_path;
 
 impl Learned for Maze {
     fn board_over(comm: Option<&Arc<dyn Comm>>, config: &MazeConfig, set: &MazeSet) -> Result<MazeBoard> {
-        task::board_over(comm, config, set.height, set.width)
+        ranks::board_over(comm, config, set.height, set.width)
     }
 
     const BUILTIN: &'static [u8] = task::BUILTIN;

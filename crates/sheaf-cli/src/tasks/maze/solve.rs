@@ -7,7 +7,8 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::image;
-use sheaf_tasks::maze::task::{Maze, MazeReader, MazeSamples, MazeWeights, board_over};
+use sheaf_tasks::maze::ranks::board_over;
+use sheaf_tasks::maze::task::{Maze, MazeReader, MazeSamples, MazeWeights};
 use sheaf_tasks::maze::text::{self, MazeInput, TRAINED_SIZE};
 
 use super::data::default_min_path;
@@ -104,9 +105,10 @@ impl Job for Solve {
         let limit = self.plan.iterations.unwrap_or(limit(weights.experiment.iterations.eval, &maze));
         let mut film = Film::new(&maze, &board.layout, limit, self.heat);
         let (reader, every) = (MazeReader(samples), self.plan.moves());
-        let solve = self.plan.watch_first(&weights, &board, &samples, &reader, limit, every, &mut |moment| {
-            film.record(moment);
-        })?;
+        let solve =
+            self.plan.watch_first(&weights, &board, &samples, &reader, limit, every, &mut |moment| {
+                film.record(moment);
+            })?;
         // Rank 0 has the answer.
         let Some(solve) = solve.filter(|_| ranks::is_first()) else { return Ok(Report::new().into()) };
         film.finish(&solve.watched);

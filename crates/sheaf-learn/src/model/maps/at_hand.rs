@@ -56,7 +56,8 @@ impl ModelMaps {
         index: &[u32],
         own: &mut MapIndex<T>,
     ) -> Result<()> {
-        let agents = sheaf.agents();
+        // A rank may own no agents.
+        let agents = sheaf.agents().max(1);
         match self.form {
             Form::Stacks => {
                 own.order.resize(index.len(), 0);
@@ -138,7 +139,8 @@ impl ModelMaps {
             Form::Shared if self.rank > 0 => Maps::Shared(SharedMaps::with_updates(&p.stack, &own.updates)),
             Form::Shared => Maps::Shared(SharedMaps::new(&p.stack)),
         };
-        SheafOp::batch(sheaf, maps, index.len() / sheaf.agents())
+        let samples = index.len().checked_div(sheaf.agents()).unwrap_or(1);
+        SheafOp::batch(sheaf, maps, samples)
     }
 
     /// Where the solver accumulates the gradients of the maps of the current samples.
