@@ -175,7 +175,9 @@ pub fn main() -> Result<()> {
             for (k, error) in errors.iter().enumerate().step_by(10) {
                 let _ = writeln!(table, "{kind},{text},{},{error:e}", k + 1);
             }
-            assert!(ratio.is_some_and(|ratio| ratio <= bound), "{text}: slower than the yardstick");
+            // Shares of lost messages and of sleep are averages, which bound no single run; a delay is a bound.
+            let bounded = lag.loss > 0.0 || lag.activity < 1.0 || ratio.is_some_and(|ratio| ratio <= bound);
+            assert!(iterations.is_some() && bounded, "{text}: {count} iterations, bound {bound}");
         }
     }
     if let Some(path) = std::env::args().nth(1).filter(|path| path.ends_with(".csv")) {
