@@ -76,6 +76,11 @@ fn bf16(bencher: Bencher, shape: Shape) {
 }
 
 #[divan::bench(args = SHAPES)]
+fn bf16_tiles(bencher: Bencher, shape: Shape) {
+    bench(bencher, (Level::Amx, Precision::Bf16), shape);
+}
+
+#[divan::bench(args = SHAPES)]
 fn bf16_twin(bencher: Bencher, shape: Shape) {
     bench(bencher, (Level::Avx2, Precision::Bf16), shape);
 }

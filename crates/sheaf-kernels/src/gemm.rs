@@ -105,6 +105,15 @@ pub struct Product<'a, T> {
     pub(super) add: bool,
 }
 
+impl Product<'_, f32> {
+    /// The same product, without what was packed of its right operand before.
+    #[inline]
+    pub(super) fn unpacked(mut self) -> Self {
+        self.b.pairs = &[];
+        self
+    }
+}
+
 /// Scalars that can be multiplied.
 pub trait Gemm: Sized {
     /// Whether [`product_bf16`](Self::product_bf16) rounds its operands.
@@ -129,7 +138,7 @@ macro_rules! gemm_of {
                 match limit.min(level()) {
                     // SAFETY: the level is never above what was detected, so the CPU has these instructions.
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => unsafe { super::product::avx512::$kernel(product) },
+                    Level::Amx | Level::Avx512 => unsafe { super::product::avx512::$kernel(product) },
                     // SAFETY: as above.
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => unsafe { super::product::avx2::$kernel(product) },

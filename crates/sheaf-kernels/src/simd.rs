@@ -1,7 +1,7 @@
 //! The vector instructions of this CPU, detected once at run time, and the macro that compiles one plain loop for each
 //! of them.
 //!
-//! The environment variable `SHEAF_SIMD` lowers the level: `avx2` caps at AVX2, `off` forces the level of a CPU without
+//! The environment variable `SHEAF_SIMD` lowers the level: `avx512` caps at AVX-512, `avx2` at AVX2, `off` forces the level of a CPU without
 //! this crate's kernels, `plain` forces the plain reference loops, products included.
 
 use std::sync::OnceLock;
@@ -17,6 +17,8 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, DQ and VL, in addition to AVX2 and FMA.
     Avx512,
+    /// AMX tiles and AVX-512 BF16, in addition to AVX-512: for products with bf16 operands alone.
+    Amx,
 }
 
 /// The level kernels run at: the best the CPU has, unless `SHEAF_SIMD` lowers it. Read once, then cached.
@@ -32,6 +34,7 @@ fn cap(detected: Level, wish: Option<&str>) -> Level {
         Some("plain") => Level::Plain,
         Some("off") => detected.min(Level::Portable),
         Some("avx2") => detected.min(Level::Avx2),
+        Some("avx512") => detected.min(Level::Avx512),
         _ => detected,
     }
 }
@@ -41,10 +44,12 @@ fn detect() -> Level {
     use std::arch::is_x86_feature_detected as has;
     if !(has!("avx2") && has!("fma")) {
         Level::Portable
-    } else if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-        Level::Avx512
-    } else {
+    } else if !(has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl")) {
         Level::Avx2
+    } else if crate::bf16::amx::detect() {
+        Level::Amx
+    } else {
+        Level::Avx512
     }
 }
 
@@ -87,7 +92,7 @@ macro_rules! kernel {
                 match limit.min(level()) {
                     // SAFETY: the level is never above what was detected, so the CPU has these instructions;
                     // the function is otherwise safe code.
-                    Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    Level::Amx | Level::Avx512 => return unsafe { avx512($($arg),*) },
                     // SAFETY: as above.
                     Level::Avx2 => return unsafe { avx2($($arg),*) },
                     Level::Plain | Level::Portable => {}
@@ -118,5 +123,7 @@ mod tests {
         assert_eq!(cap(Level::Portable, Some("avx2")), Level::Portable);
         assert_eq!(cap(Level::Avx2, Some("avx512")), Level::Avx2);
         assert_eq!(cap(Level::Avx512, None), Level::Avx512);
+        assert_eq!(cap(Level::Amx, Some("avx512")), Level::Avx512);
+        assert_eq!(cap(Level::Amx, None), Level::Amx);
     }
 }

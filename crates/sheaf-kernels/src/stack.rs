@@ -283,7 +283,7 @@ impl StackKernels for f64 {
 macro_rules! wide {
     ($fits:expr, $kernel:ident($($arg:expr),*)) => {
         #[cfg(target_arch = "x86_64")]
-        if super::simd::level() == super::simd::Level::Avx512 && $fits {
+        if super::simd::level() >= super::simd::Level::Avx512 && $fits {
             // SAFETY: AVX-512 was detected; the kernel checks all lengths itself.
             unsafe { super::stack_avx512::$kernel($($arg),*) };
             return;

@@ -34,6 +34,7 @@ fn machine(report: &mut Report) {
     report.add("version", "version", env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_VERSION"));
     let level = simd::level();
     let kernels = match level {
+        Level::Amx => "AVX-512 and AMX",
         Level::Avx512 => "AVX-512",
         Level::Avx2 => "AVX2 and FMA",
         Level::Portable => "portable: no vector instructions that this program has kernels for",

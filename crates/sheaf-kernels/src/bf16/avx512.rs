@@ -173,7 +173,7 @@ unsafe fn pack_a(
 /// # Safety
 /// As for [`pack_a`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-unsafe fn pack_b(
+pub(super) unsafe fn pack_b(
     b: Mat<'_, f32>,
     (from, depth): (usize, usize),
     (col, width): (usize, usize),

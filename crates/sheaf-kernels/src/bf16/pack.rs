@@ -5,6 +5,7 @@
 //! | [`stream`] | lines along the inner dimension | each line as its pairs |
 //! | [`interleave`] | lines across the inner dimension | two lines as one line of pairs |
 //! | [`transpose`] | lines along the inner dimension | a line of each pair, across all lines |
+//! | [`turn`] | lines across the inner dimension | rows along it, each as its pairs |
 //!
 //! What is missing from a whole register or a pair is zero.
 
@@ -73,6 +74,26 @@ pub(super) unsafe fn stream(source: Source, to: *mut u32, line: usize) {
     }
 }
 
+/// The pairs of two lines, `stride` apart: sixteen of each, of which `left` exist; without the second line, zeros.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn two_lines(from: *const f32, stride: usize, left: usize, both: bool) -> __m512i {
+    // Number 2i of the result is i of the low half, 2i + 1 is i of the high half.
+    let order = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
+        2, 17, 1, 16, 0,
+    );
+    // SAFETY: the caller guarantees the numbers.
+    unsafe {
+        let low = load(from, left);
+        let high = load(from.wrapping_add(stride), if both { left } else { 0 });
+        _mm512_permutexvar_epi16(order, transmute(_mm512_cvtne2ps_pbh(high, low)))
+    }
+}
+
 /// Two lines as one line of pairs, `wide` apart, a multiple of sixteen.
 ///
 /// # Safety
@@ -80,21 +101,41 @@ pub(super) unsafe fn stream(source: Source, to: *mut u32, line: usize) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 pub(super) unsafe fn interleave(source: Source, to: *mut u32, wide: usize) {
     let Source { first, stride, lines, len } = source;
-    // Number 2i of the result is i of the low half, 2i + 1 is i of the high half.
-    let order = _mm512_set_epi16(
-        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
-        2, 17, 1, 16, 0,
-    );
     for l in 0..lines.div_ceil(2) {
         let both = 2 * l + 1 < lines;
         for at in (0..wide).step_by(LEN) {
             // SAFETY: the caller guarantees the source and the room.
             unsafe {
-                let (from, left) = (first.wrapping_add(2 * l * stride + at), len.saturating_sub(at));
-                let low = load(from, left);
-                let high = load(from.wrapping_add(stride), if both { left } else { 0 });
-                let packed: __m512i = transmute(_mm512_cvtne2ps_pbh(high, low));
-                _mm512_storeu_si512(to.add(l * wide + at).cast(), _mm512_permutexvar_epi16(order, packed));
+                let from = first.wrapping_add(2 * l * stride + at);
+                let packed = two_lines(from, stride, len.saturating_sub(at), both);
+                _mm512_storeu_si512(to.add(l * wide + at).cast(), packed);
+            }
+        }
+    }
+}
+
+/// Lines across the inner dimension as rows along it, `line` pairs apart, a multiple of sixteen. Rows up to a whole
+/// sixteen and pairs up to a whole sixteen are written.
+///
+/// # Safety
+/// As for [`stream`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+pub(super) unsafe fn turn(source: Source, to: *mut u32, line: usize) {
+    let Source { first, stride, lines, len } = source;
+    for row in (0..len).step_by(LEN) {
+        for at in (0..lines).step_by(2 * LEN) {
+            // SAFETY: the caller guarantees the source and the room.
+            unsafe {
+                let mut square = [_mm512_setzero_si512(); LEN];
+                let pairs = (lines - at).div_ceil(2).min(LEN);
+                for (l, pair) in square[..pairs].iter_mut().enumerate() {
+                    let (from, both) = (first.wrapping_add((at + 2 * l) * stride + row), at + 2 * l + 1 < lines);
+                    *pair = two_lines(from, stride, len - row, both);
+                }
+                transpose_square(&mut square);
+                for (i, pairs) in square.iter().enumerate() {
+                    _mm512_storeu_si512(to.add((row + i) * line + at / 2).cast(), *pairs);
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The kernel against its twin, bit for bit, and the twin against its rules.
 
 use super::super::aligned::AlignedVec;
-use super::super::gemm::{Mat, gemm_at, gemm_in, pack_bf16};
+use super::super::gemm::{Mat, Product, gemm_at, gemm_in, pack_bf16};
 use super::super::simd::Level;
-use super::twin::round;
-use super::{DEPTH, has_instructions, parts};
+use super::twin::{round, tiles};
+use super::{DEPTH, fills_tiles, has_instructions, parts};
 use crate::Precision;
 use sheaf_testkit::TestRng;
 
@@ -34,12 +34,35 @@ fn product(
     case: usize,
     (a, b, before): (&[f32], &[f32], &[f32]),
 ) -> Vec<f32> {
+    let (a, b, alpha) = operands((m, k, n), case, a, b);
+    let mut out = before.to_vec();
+    gemm_at((limit, Precision::Bf16), &mut out, a, b, alpha, [0.0, 1.0][case >> 2 & 1]);
+    out
+}
+
+/// The same by one of the kernels or twins.
+fn with(
+    how: fn(Product<'_, f32>),
+    (m, k, n): (usize, usize, usize),
+    case: usize,
+    (a, b, before): (&[f32], &[f32], &[f32]),
+) -> Vec<f32> {
+    let (a, b, alpha) = operands((m, k, n), case, a, b);
+    let mut out = before.to_vec();
+    how(Product { out: &mut out, stride: n, a, b, alpha, add: case & 4 > 0 });
+    out
+}
+
+/// The operands of a case, as they are or transposed, and the factor.
+fn operands<'a>(
+    (m, k, n): (usize, usize, usize),
+    case: usize,
+    a: &'a [f32],
+    b: &'a [f32],
+) -> (Mat<'a, f32>, Mat<'a, f32>, f32) {
     let a = if case & 1 > 0 { Mat::new(a, k, m).t() } else { Mat::new(a, m, k) };
     let b = if case & 2 > 0 { Mat::new(b, n, k).t() } else { Mat::new(b, k, n) };
-    let (alpha, beta) = ([1.0, -0.7][case >> 3], [0.0, 1.0][case >> 2 & 1]);
-    let mut out = before.to_vec();
-    gemm_at((limit, Precision::Bf16), &mut out, a, b, alpha, beta);
-    out
+    (a, b, [1.0, -0.7][case >> 3])
 }
 
 fn same_bits(got: &[f32], want: &[f32], what: &str) {
@@ -61,6 +84,23 @@ fn the_kernel_and_its_twin_give_the_same_bits() {
             for level in [Level::Portable, Level::Avx2, Level::Avx512] {
                 same_bits(&of(level), &want, &format!("{m}x{k}x{n}, case {case}, {level:?}"));
             }
+        }
+    }
+}
+
+/// Sizes that fill tiles and sizes that do not, operands as they are and packed before.
+#[test]
+fn tiles_and_their_twin_give_the_same_bits() {
+    let stream = &mut TestRng::new(7);
+    let more = [(8, 16, 8), (16, 32, 16), (32, 64, 32), (33, 288, 288), (300, 352, 20), (48, 700, 33)];
+    for (m, k, n) in SHAPES.into_iter().chain(more) {
+        let mut numbers = |len: usize| (0..len).map(|_| stream.normal() as f32).collect::<Vec<_>>();
+        let (a, b, before) = (numbers(m * k), numbers(k * n), numbers(m * n));
+        for case in 0..16 {
+            let of = |how: fn(Product<'_, f32>)| with(how, (m, k, n), case, (&a, &b, &before));
+            let plain: fn(Product<'_, f32>) = |p| super::twin::product(p, Level::Plain);
+            let twin = if fills_tiles(m, k, n) { tiles } else { plain };
+            same_bits(&of(|p| super::product(p, Level::Amx)), &of(twin), &format!("{m}x{k}x{n}, case {case}"));
         }
     }
 }
@@ -105,6 +145,15 @@ fn they_agree_on_every_kind_of_number() {
         for case in 0..8 {
             let of = |level| product(level, size, case, (&a, &b, &before));
             same_bits(&of(Level::Avx512), &of(Level::Plain), &format!("round {round}, case {case}"));
+        }
+        let size = (8, 40, 21);
+        let a: Vec<f32> = (0..8 * 40).map(|_| number()).collect();
+        let b: Vec<f32> = (0..40 * 21).map(|_| number()).collect();
+        let before: Vec<f32> = (0..8 * 21).map(|_| number()).collect();
+        for case in 0..8 {
+            let got = product(Level::Amx, size, case, (&a, &b, &before));
+            let want = with(tiles, size, case, (&a, &b, &before));
+            same_bits(&got, &want, &format!("tiles, round {round}, case {case}"));
         }
     }
 }

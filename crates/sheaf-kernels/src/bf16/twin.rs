@@ -2,7 +2,7 @@
 
 use super::super::gemm::Product;
 use super::super::simd::{Level, kernel};
-use super::{DEPTH, parts};
+use super::{DEPTH, TILE, parts, tile_parts};
 
 /// Columns that are rounded together, once for all rows.
 const WIDE: usize = 32;
@@ -90,5 +90,32 @@ fn loops_body<const FMA: bool>(product: Product<'_, f32>) {
 fn add_product(sums: &mut [f32; WIDE], x: f32, line: &[f32; WIDE]) {
     for j in 0..WIDE {
         sums[j] = flush(x.mul_add(line[j], sums[j]));
+    }
+}
+
+/// Runs a product with the order of sums of tiles.
+pub(super) fn tiles(product: Product<'_, f32>) {
+    let Product { out, stride, a, b, alpha, add } = product;
+    let ((m, k), (_, n)) = (a.shape(), b.shape());
+    let ((a_row, a_col), (b_row, b_col)) = (a.strides(), b.strides());
+    let (a, b) = (a.data(), b.data());
+    for (from, depth) in tile_parts(k) {
+        let add = add || from > 0;
+        for i in 0..m {
+            for j in 0..n {
+                let x = |l: usize| if l < k { round(a[i * a_row + l * a_col]) } else { 0.0 };
+                let y = |l: usize| if l < k { round(b[l * b_row + j * b_col]) } else { 0.0 };
+                let mut sum = 0.0f32;
+                for group in (from..from + depth).step_by(TILE) {
+                    let of = |first: usize| {
+                        let products = (group + first..group + TILE).step_by(2);
+                        products.fold(0.0f32, |sum, l| flush(x(l).mul_add(y(l), sum)))
+                    };
+                    sum = flush(sum + flush(of(0) + of(1)));
+                }
+                let out = &mut out[i * stride + j];
+                *out = if add { sum.mul_add(alpha, *out) } else { sum * alpha };
+            }
+        }
     }
 }

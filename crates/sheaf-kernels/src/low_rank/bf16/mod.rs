@@ -329,7 +329,7 @@ macro_rules! dispatch {
                     // SAFETY: the caller guarantees the instructions.
                     unsafe { $all::<avx512::Vectors>($($arg),*) }
                 }
-                if limit == Level::Avx512 && has_instructions() {
+                if limit >= Level::Avx512 && has_instructions() {
                     // SAFETY: the CPU has these instructions.
                     return unsafe { vectors($($arg),*) };
                 }
