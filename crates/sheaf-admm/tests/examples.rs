@@ -21,7 +21,7 @@ mod opinion_dynamics;
 mod sensor_localisation;
 
 #[test]
-fn agents_out_of_step_converge_as_bounded_delay_theory_says() {
+fn agents_out_of_step_converge_and_delays_cost_no_more_than_their_bound() {
     asynchronous::main().unwrap();
 }
 

@@ -260,9 +260,9 @@ pub struct EvalArgs {
     /// Precision of the operands of matrix products, instead of the experiment's
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionArg>,
-    /// Agents that are not in step: messages are up to D descent steps late, a share P of them is lost, and an agent is
-    /// awake in a share A of the iterations. Needs weights with model.consensus = "descent"
-    #[arg(long, value_name = "delay=D,loss=P,activity=A,seed=S", value_parser = out_of_step)]
+    /// Agents that are not in step: delay=D,loss=P,activity=A. Messages come up to D descent steps late, a share P of them
+    /// never, and an agent is awake in a share A of the iterations. For weights with model.consensus = "descent"
+    #[arg(long, value_name = "LAG", value_parser = out_of_step)]
     pub asynchronous: Option<OutOfStep>,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]

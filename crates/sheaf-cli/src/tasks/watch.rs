@@ -14,6 +14,7 @@ use sheaf_learn::model::settle::Settling;
 use sheaf_learn::task::{BoardOf, Weights};
 use sheaf_learn::train::file::{read_all, read_at_most};
 
+use super::learned::report_lag;
 use super::{Learned, Source};
 use crate::args::{iterations, out_of_step};
 use crate::commands::check_out;
@@ -35,9 +36,9 @@ pub struct WatchArgs {
     /// Also write a picture (.png), an animation (.gif) or, of mazes and boards, vectors (.svg, moving with --animate)
     #[arg(long, value_name = "FILE.png|.gif|.svg")]
     pub out: Option<PathBuf>,
-    /// Agents that are not in step: messages are up to D descent steps late, a share P of them is lost, and an agent is
-    /// awake in a share A of the iterations. Needs weights with model.consensus = "descent"
-    #[arg(long, value_name = "delay=D,loss=P,activity=A,seed=S", value_parser = out_of_step)]
+    /// Agents that are not in step: delay=D,loss=P,activity=A. Messages come up to D descent steps late, a share P of them
+    /// never, and an agent is awake in a share A of the iterations. For weights with model.consensus = "descent"
+    #[arg(long, value_name = "LAG", value_parser = out_of_step)]
     pub asynchronous: Option<OutOfStep>,
     /// Weights to use; the built-in ones if not given
     #[arg(long, value_name = "FILE|builtin:TASK")]
@@ -223,6 +224,9 @@ impl Plan {
     /// Adds residuals, time, memory, notes and the file that was written.
     pub fn finish(&self, report: &mut Report, course: &Course, seconds: f64, notes: Vec<String>) {
         course.report(report);
+        if let Some(lag) = &self.asynchronous {
+            report_lag(lag, report);
+        }
         report.add("seconds", "time", rounded(seconds, 6), duration(seconds));
         report.value("samples_per_s", rounded(1.0 / seconds.max(1e-9), 3)).memory();
         for note in &notes {
