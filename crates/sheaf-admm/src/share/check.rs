@@ -24,6 +24,7 @@ pub(crate) fn solver<T: Real>(sheaf: &Sheaf, z_update: &ZUpdate<T>) -> Result<()
         ZUpdate::EdgeSpace(_) => "multipliers of edges",
         ZUpdate::Exact(_) => "a factorisation of the whole system",
         ZUpdate::Potential(_) => "edge potentials",
+        ZUpdate::Asynchronous(_) => "messages that arrive late, which one process simulates",
         ZUpdate::Gram(_) | ZUpdate::Orthonormal(_) => "a solver for maps that all agents share",
     };
     let expected =

@@ -219,6 +219,10 @@ impl<'a, T: Real> StaleSlope<'a, T> {
 }
 
 impl<T: Real> Slope<T> for StaleSlope<'_, T> {
+    fn dot(&self, a: &[T], b: &[T]) -> T {
+        self.op.sheaf().dot(a, b)
+    }
+
     fn slope(&mut self, t: usize, x: &[T], g: &mut [T]) {
         let m = self.op.sheaf().row_len();
         let kept = if self.rows.len() == m { 0 } else { t };
