@@ -151,6 +151,7 @@ fn reached(errors: &[f64]) -> Option<usize> {
     (last < errors.len()).then_some(last + 1)
 }
 
+/// Solves with every lag and prints the table.
 pub fn main() -> Result<()> {
     let convex = Convex::new()?;
     let (solution, eta) = (convex.solution()?, 1.0 / (GAMMA * convex.largest()? + RHO));
@@ -172,8 +173,9 @@ pub fn main() -> Result<()> {
                 ratio.map_or("–".into(), |r| format!("{r:.2}")),
             );
             println!("{text:>14}  {count:>10}  {share:>6}  {bound:>9.2}");
+            let curve = if lag.is_in_step() { kind } else { text };
             for (k, error) in errors.iter().enumerate().step_by(10) {
-                let _ = writeln!(table, "{kind},{text},{},{error:e}", k + 1);
+                let _ = writeln!(table, "{kind},{curve},{},{error:e}", k + 1);
             }
             // Shares of lost messages and of sleep are averages, which bound no single run; a delay is a bound.
             let bounded = lag.loss > 0.0 || lag.activity < 1.0 || ratio.is_some_and(|ratio| ratio <= bound);

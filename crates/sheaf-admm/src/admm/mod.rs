@@ -23,6 +23,7 @@ mod adapt;
 mod anderson;
 mod asleep;
 mod certify;
+mod implicit;
 pub mod intervene;
 mod options;
 mod prices;

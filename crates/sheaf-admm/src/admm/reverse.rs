@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Problem, SampleReport, Tape, Workspace};
+use super::{Problem, SampleReport, Workspace};
 use crate::error::{check_len, check_positive};
 use crate::sheaf::MapsGrad;
 use crate::x_update::ObjectiveGrad;
-use crate::z_update::ZUpdate;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::vector::{axpy, norm};
 
@@ -93,33 +92,6 @@ impl<T: Real> Problem<'_, T> {
         // After a failure too: no deferred term may remain for another reverse sweep of the same tape.
         let added = sweep.add_deferred();
         reversed.and(added)
-    }
-
-    /// The published hard start keeps the part of z_prev in ker F, and with it every perturbation: the series would never
-    /// converge.
-    fn check_implicit(&self, tape: &Tape<T>) -> Result<()> {
-        let needed = 1 + usize::from(tape.x_only);
-        if tape.recorded() < needed {
-            let expected = format!("at least {needed} recorded iterations");
-            return Err(Error::new(ErrorKind::Unsupported, "implicit adjoint", expected, tape.recorded()));
-        }
-        match self.z_update {
-            ZUpdate::Asynchronous(s) if !s.lag.is_in_step() => Err(Error::new(
-                ErrorKind::Unsupported,
-                "implicit adjoint",
-                "agents in step: others have no step that repeats",
-                s.lag,
-            )
-            .hint("use Adjoint::Unrolled or Adjoint::LastSteps")),
-            ZUpdate::Cg(cg) if self.z_update.residual_is_costly(&self.op) => Err(Error::new(
-                ErrorKind::Unsupported,
-                "implicit adjoint",
-                "a consensus step whose fixed point is the solution",
-                format_args!("hard conjugate gradients with CgStart::{:?}", cg.start),
-            )
-            .hint("solve with ZUpdate::Exact or Cg::to_tolerance, or use Adjoint::Unrolled")),
-            _ => Ok(()),
-        }
     }
 
     fn check_seeds(
