@@ -66,12 +66,12 @@ impl Scale {
         }
     }
 
-    /// What is reduced, for reports; empty for the published schedule.
-    pub fn reduction(self, steps: u64, published: u64) -> String {
+    /// What is reduced in a run of `steps` steps of `batch` samples, for reports; empty for the published schedule.
+    pub fn reduction(self, steps: u64, published: u64, batch: usize) -> String {
         match self {
             Self::Full if steps == published => String::new(),
             Self::Full | Self::Half => format!("{steps} of {published} steps"),
-            Self::Quick => format!("quick: {steps} steps of {QUICK_BATCH} on small data; not comparable"),
+            Self::Quick => format!("quick: {steps} steps of {batch} on small data; not comparable"),
         }
     }
 }

@@ -32,7 +32,7 @@ fn every_experiment_of_every_table_is_valid_at_every_scale() {
         assert!(plan.runs.iter().all(|run| plan.state(run) == State::Missing));
         for run in &plan.runs {
             let (steps, published) = (run.prepared.train.steps, run.published_steps);
-            let reduced = scale.reduction(steps, published);
+            let reduced = scale.reduction(steps, published, run.prepared.train.batch);
             assert_eq!(reduced.is_empty(), scale == Scale::Full, "{}: {reduced}", run.name);
         }
     }

@@ -111,7 +111,7 @@ fn summary(row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
             }
             seen.push(&record.run);
             seconds += record.train_seconds + record.eval_seconds;
-            let text = scale.reduction(record.steps, record.published_steps);
+            let text = scale.reduction(record.steps, record.published_steps, record.batch);
             if !text.is_empty() && !reduced.contains(&text) {
                 reduced.push(text);
             }
