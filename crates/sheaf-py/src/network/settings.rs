@@ -48,7 +48,8 @@ impl Settings {
 
     /// What `Settings(…)` would be given, for pickle.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((f64,), Bound<'py, PyDict>)> {
-        let Inner { tol, iterations, time_limit, rho, adapt, relax, scale, threads } = self.0;
+        // Python has no ranks, so the way of consensus is always the default.
+        let Inner { tol, iterations, time_limit, rho, adapt, relax, scale, threads, consensus: _ } = self.0;
         let more = PyDict::new(py);
         more.set_item("iterations", iterations)?;
         more.set_item("time_limit", time_limit.map(|limit| limit.as_secs_f64()))?;
