@@ -129,7 +129,8 @@ pub(super) unsafe fn turn(source: Source, to: *mut u32, line: usize) {
                 let mut square = [_mm512_setzero_si512(); LEN];
                 let pairs = (lines - at).div_ceil(2).min(LEN);
                 for (l, pair) in square[..pairs].iter_mut().enumerate() {
-                    let (from, both) = (first.wrapping_add((at + 2 * l) * stride + row), at + 2 * l + 1 < lines);
+                    let (from, both) =
+                        (first.wrapping_add((at + 2 * l) * stride + row), at + 2 * l + 1 < lines);
                     *pair = two_lines(from, stride, len - row, both);
                 }
                 transpose_square(&mut square);

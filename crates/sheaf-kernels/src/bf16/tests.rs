@@ -100,7 +100,11 @@ fn tiles_and_their_twin_give_the_same_bits() {
             let of = |how: fn(Product<'_, f32>)| with(how, (m, k, n), case, (&a, &b, &before));
             let plain: fn(Product<'_, f32>) = |p| super::twin::product(p, Level::Plain);
             let twin = if fills_tiles(m, k, n) { tiles } else { plain };
-            same_bits(&of(|p| super::product(p, Level::Amx)), &of(twin), &format!("{m}x{k}x{n}, case {case}"));
+            same_bits(
+                &of(|p| super::product(p, Level::Amx)),
+                &of(twin),
+                &format!("{m}x{k}x{n}, case {case}"),
+            );
         }
     }
 }

@@ -41,7 +41,8 @@ impl Settings {
         threads: usize,
     ) -> PyResult<Self> {
         let time_limit = time_limit.map(seconds).transpose()?;
-        let settings = Inner { tol, iterations, time_limit, rho, adapt, relax, scale, threads, ..Inner::default() };
+        let settings =
+            Inner { tol, iterations, time_limit, rho, adapt, relax, scale, threads, ..Inner::default() };
         settings.validate().raised()?;
         Ok(Self(settings))
     }
