@@ -102,7 +102,7 @@ fn fresh() -> Result<()> {
 
 /// Options of maturin: the profile of the other tests, whose compiled dependencies it shares, and that of wheels.
 const QUICK: &str = "--profile dev --locked";
-const SHIPPED: &str = "--release --locked";
+const SHIPPED: &str = "--profile release --locked";
 
 /// `pip install .`, built with these options.
 fn install_package(python: &Path, options: &[&str], build: &str) -> Result<()> {

@@ -33,7 +33,7 @@ pub fn integers(seed: u64, count: usize, below: usize) -> Vec<usize> {
 
 /// A graph of several chunks: some agents without edges, some edges twice, slots with several edges, partners near and far.
 pub fn graph(seed: u64) -> AgentGraph {
-    let agents = 4 * AGENTS + 77;
+    let agents = 3 * AGENTS + 77;
     let slots: Vec<usize> = integers(seed, agents, 4);
     let draw = integers(seed + 1, 8 * agents, 1 << 40);
     let edge = |k: usize| {

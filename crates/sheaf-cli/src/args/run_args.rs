@@ -51,7 +51,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub iterations: Option<usize>,
     /// How the consensus step is solved: exact (the fastest on one machine), or cg, which ranks of mpirun can share
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = ConsensusArg::Exact)]
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ConsensusArg::Exact, hide_possible_values = true)]
     pub consensus: ConsensusArg,
     /// The order in which agents are cut into chunks, which ranks share: as they come, by METIS, or by a file with the number of
     /// a part for each agent

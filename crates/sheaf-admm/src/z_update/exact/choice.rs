@@ -31,8 +31,13 @@ pub(super) fn factor<T: Real>(
     let (n, one) = (op.sheaf().state_len(), Penalty::Scalar(T::ONE));
     let mut kept = vec![T::ZERO; system.room()];
     system.prepare(op, stacks, &Weights::new(&one), weight, &mut kept)?;
-    // Every wave length is in it: signs by a multiplicative hash.
-    let sign = |k: usize| (k as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63;
+    // Random signs (SplitMix64): every wave length is in them.
+    let sign = |k: usize| {
+        let mut v = (k as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        v = (v ^ (v >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        v = (v ^ (v >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        v >> 63
+    };
     let w: Vec<T> = (0..n).map(|k| if sign(k) == 0 { T::ONE } else { -T::ONE }).collect();
     let (start, mut z, mut work) = (vec![T::ZERO; n], vec![T::ZERO; n], vec![T::ZERO; system.scratch_len()]);
     let reduce = T::from_f64(REDUCE);
