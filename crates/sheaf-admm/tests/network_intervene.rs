@@ -3,7 +3,7 @@
 use sheaf_admm::admm::intervene::{
     Action, Agents, All, Intervention, Interventions, StartAt, Values, Variable,
 };
-use sheaf_admm::network::{Coupling, Edge, Network, Played, Settings, Solver};
+use sheaf_admm::network::{Consensus, Coupling, Edge, Network, Played, Settings, Solver};
 use sheaf_admm::x_update::Quadratic;
 use sheaf_admm::{ErrorKind, Matrix, Result};
 
@@ -16,6 +16,7 @@ const STEADY: Settings = Settings {
     relax: 1.6,
     scale: true,
     threads: 0,
+    consensus: Consensus::Exact,
 };
 
 /// A chain of three agents of different sizes, so that scaling has work to do.
