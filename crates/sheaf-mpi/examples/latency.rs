@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use sheaf_admm::Result;
-use sheaf_admm::share::{Comm, Message};
+use sheaf_admm::share::Message;
 use sheaf_mpi::World;
 
 const ROUNDS: usize = 2000;

@@ -1,7 +1,7 @@
 //! METIS: an order of agents that cuts few edges.
 
 use metis::option::Seed;
-use metis::{Graph, Idx};
+use metis::{Graph, Idx, Real};
 use sheaf_admm::chunks;
 use sheaf_admm::share::Order;
 use sheaf_admm::sheaf::AgentGraph;
@@ -20,8 +20,12 @@ pub fn order(graph: &AgentGraph) -> Result<Order> {
         Error::new(ErrorKind::SolverFailed, "METIS", "a partition of the graph", e.to_string())
             .hint("give a partition of your own")
     };
+    // Parts of the sizes of chunks: ranks are cut where chunks are, and a cut through a part would be a bad one.
+    let agents = graph.agents();
+    let share = |chunk| chunks::agents(chunk, agents).len() as Real / agents as Real;
+    let sizes: Vec<Real> = (0..parts).map(share).collect();
     let graph = Graph::new(1, parts as Idx, &starts, &ends).map_err(|e| failed(&e))?;
-    graph.set_option(Seed(1)).part_recursive(&mut part).map_err(|e| failed(&e))?;
+    graph.set_tpwgts(&sizes).set_option(Seed(1)).part_recursive(&mut part).map_err(|e| failed(&e))?;
     Ok(Order::of_parts(&part.into_iter().map(|p| p as usize).collect::<Vec<_>>()))
 }
 

@@ -6,9 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::{Comm, Message};
 
 /// Messages on their way, by sender and receiver.
+type Boxes = HashMap<(usize, usize), VecDeque<Vec<u8>>>;
+
 #[derive(Debug, Default)]
 struct Post {
-    boxes: Mutex<HashMap<(usize, usize), VecDeque<Vec<u8>>>>,
+    boxes: Mutex<Boxes>,
     arrived: Condvar,
 }
 

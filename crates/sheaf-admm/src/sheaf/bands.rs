@@ -166,8 +166,9 @@ impl<T: Real> Bands<'_, T> {
         });
         let partners = share.partners().unwrap_or(self.partners);
         let lag = self.partners.reach().div_ceil(BAND);
-        let all = [0..bands];
-        for run in if twice { border } else { &all } {
+        let whole = 0..bands;
+        let all = std::slice::from_ref(&whole);
+        for run in if twice { border } else { all } {
             if twice {
                 (run.start.saturating_sub(lag)..(run.end + lag).min(bands)).for_each(|band| project(band, y));
             }

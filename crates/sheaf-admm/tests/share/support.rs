@@ -40,7 +40,7 @@ pub fn graph(seed: u64) -> AgentGraph {
         let d = &draw[4 * k..];
         let u = d[0] % agents;
         // Half of the edges stay in the neighbourhood.
-        let v = if k % 2 == 0 { d[1] % agents } else { (u + 1 + d[1] % 50) % agents };
+        let v = if k.is_multiple_of(2) { d[1] % agents } else { (u + 1 + d[1] % 50) % agents };
         if u == v || slots[u] == 0 || slots[v] == 0 {
             return None;
         }
