@@ -5,7 +5,7 @@
 //! that says so.
 //!
 //! # Faults
-//! A rank that panics, or that [`abort`](World::abort)s, ends the whole job at once. A rank that is killed is noticed by
+//! A rank that panics, or that [`abort`]s, ends the whole job at once. A rank that is killed is noticed by
 //! `mpirun`, which ends the others. A rank that falls silent is noticed by those that wait for it: after
 //! [`Settings::timeout`] they call the roll, name the ranks that do not answer and end the job.
 

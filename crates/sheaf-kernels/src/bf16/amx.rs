@@ -273,7 +273,7 @@ unsafe fn rows(s: &Block, v: usize, height: usize, a: *const u32, b: *const u32,
         unsafe {
             let (a, out) = (a.add(row * s.a_row), out.add(row * s.out_row));
             // Whole tiles whose sums are stored as they are need no detour.
-            let whole = s.alpha == 1.0 && !s.add && s.last == LEN && count % LEN == 0;
+            let whole = s.alpha == 1.0 && !s.add && s.last == LEN && count.is_multiple_of(LEN);
             let to = if whole {
                 To::new(out, s.out_row, LEN, LEN * s.out_row)
             } else {

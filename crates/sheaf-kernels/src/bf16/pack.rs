@@ -90,7 +90,8 @@ unsafe fn two_lines(from: *const f32, stride: usize, left: usize, both: bool) ->
     unsafe {
         let low = load(from, left);
         let high = load(from.wrapping_add(stride), if both { left } else { 0 });
-        _mm512_permutexvar_epi16(order, transmute(_mm512_cvtne2ps_pbh(high, low)))
+        let packed: __m512i = transmute(_mm512_cvtne2ps_pbh(high, low));
+        _mm512_permutexvar_epi16(order, packed)
     }
 }
 
