@@ -261,7 +261,7 @@ def test_mistakes_at_edges_name_the_edge():
     net, ids, edges, *_ = random_network()
     other = random_network()[1][0]
     for call, text in [
-        (lambda: net.agree(ids[0], [[1.0, 0.0]], ids[1], [[1.0, 0.0, 0.0]]), "edge 5, map of end a: expected 3 columns"),
+        (lambda: net.agree(ids[0], [[1.0, 0.0]], ids[1], [[1.0, 0.0, 0.0]]), "edge 5: map of end a: expected 3 columns"),
         (lambda: net.agree(ids[0], [1.0, 0.0, 0.0], ids[1], [[1.0, 0.0, 0.0]]), "hint: a map with one row"),
         (lambda: net.agree(other, np.eye(3), ids[1], np.eye(3)), "an agent of another network"),
         (lambda: net.agree(9, np.eye(3), ids[1], np.eye(3)), "agent: expected a number below 5, got 9"),

@@ -15,11 +15,15 @@ fn directory() -> PathBuf {
 
 /// Browser, node and driver, installed where that is allowed.
 fn needs() -> Result<Needs> {
-    let packages = ["chromium", "nodejs", "npm", "fonts-dejavu-core"];
-    let there = || [("chromium", "--version"), ("node", "--version")].iter().all(|(p, v)| runs(p, &[v]));
-    let needs = install::apt("a browser or node", &packages, there)?;
-    if needs != Needs::Met {
-        return Ok(needs);
+    let there = |program: &str| runs(program, &["--version"]);
+    let browser = install::apt("a browser", &["chromium", "fonts-dejavu-core"], || there("chromium"))?;
+    if browser != Needs::Met {
+        return Ok(browser);
+    }
+    // Node may come from elsewhere, and Debian's npm conflicts with such a node: neither is installed over it.
+    let node = install::apt("node or npm", &["nodejs", "npm"], || there("node") && there("npm"))?;
+    if node != Needs::Met {
+        return Ok(node);
     }
     let installed = |name: &str| directory().join("node_modules").join(name).join("package.json").is_file();
     install::npm(&directory(), || installed("playwright-core") && installed("gifenc"))
