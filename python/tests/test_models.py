@@ -273,7 +273,8 @@ def test_an_exception_in_a_callback_ends_the_run_and_comes_back(tmp_path):
 
 def test_control_c_saves_a_run(tmp_path):
     code = f"""
-import sheaf_admm as sa
+import signal, sheaf_admm as sa
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it would be ignored
 try:
     sa.train({SMALL!r}, {str(tmp_path / "run")!r}, set={{"train.steps": 100000}}, callback=lambda n: print(n["step"], flush=True))
 except KeyboardInterrupt:

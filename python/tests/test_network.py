@@ -318,7 +318,8 @@ def test_networkx_graphs_become_graphs():
 
 
 LONG = """
-import numpy as np, sheaf_admm as sa, sys
+import signal, numpy as np, sheaf_admm as sa, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it would be ignored
 rng = np.random.default_rng(0)
 net = sa.Network()
 half = rng.normal(size=(60, 60))

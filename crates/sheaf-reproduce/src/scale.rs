@@ -13,7 +13,7 @@ pub enum Scale {
     Quick,
 }
 
-/// Steps of a quick run, and samples of each. With these every table takes about ten minutes on two cores.
+/// Steps of a quick run, and samples of each: all tables together take minutes on two cores.
 const QUICK_STEPS: u64 = 8;
 const QUICK_BATCH: usize = 8;
 
