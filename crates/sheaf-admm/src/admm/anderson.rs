@@ -1,4 +1,4 @@
-//! Anderson acceleration of small problems (type II; Zhang, O'Donoghue and Boyd 2020 for the safeguard).
+//! Anderson acceleration (type II; Zhang, O'Donoghue and Boyd 2020 for the safeguard).
 //!
 //! An iteration is a map w ↦ T(w) of w = z + u that brings points closer to each other. From the last m steps
 //!
@@ -38,18 +38,49 @@ pub(super) struct Anderson<T: Copy + Default> {
     since: usize,
     /// ‖f‖ before a combination that has not been judged.
     tried: Option<T>,
+    /// Iterations of a solve before it begins to remember.
+    from: usize,
 }
 
 impl<T: Real> Anderson<T> {
-    /// Before iteration `k`, after a change of the map or of the state: forgets everything.
-    pub(super) fn begin(&mut self, k: usize, tape: &Tape<T>) {
-        let n = tape.states;
+    /// For `n` numbers; `None` if memory does not hold it. Memory that no solve has written to is not in use yet.
+    pub(super) fn new(n: usize, from: usize) -> Option<Self> {
+        let mut made = Self { from, ..Self::default() };
+        made.ensure(n);
+        (made.d_u.len() >= MEMORY.checked_mul(n)? && made.start.len() >= n).then_some(made)
+    }
+
+    /// After iteration `k`, which `changed` the map: remembers it, or begins.
+    pub(super) fn after(&mut self, k: usize, changed: bool, tape: &mut Tape<T>) {
+        if k + 1 < self.from {
+            return;
+        }
+        if changed || k + 1 == self.from {
+            self.begin(k + 1, tape);
+        } else {
+            self.step(k, tape);
+        }
+    }
+
+    /// Before the first iteration.
+    pub(super) fn start(&mut self, tape: &Tape<T>) {
+        if self.from == 0 {
+            self.begin(0, tape);
+        }
+    }
+
+    fn ensure(&mut self, n: usize) {
         for v in self.f.iter_mut().chain(&mut self.last).chain([&mut self.start]) {
             v.ensure(n);
         }
         for v in [&mut self.d_f, &mut self.d_z, &mut self.d_u] {
-            v.ensure(MEMORY * n);
+            v.ensure(MEMORY.saturating_mul(n));
         }
+    }
+
+    /// Before iteration `k`, after a change of the map or of the state: forgets everything.
+    fn begin(&mut self, k: usize, tape: &Tape<T>) {
+        self.ensure(tape.states);
         (self.count, self.next, self.steps, self.since, self.tried) = (0, 0, 0, 0, None);
         self.set_start(k, tape);
     }
@@ -60,7 +91,7 @@ impl<T: Real> Anderson<T> {
     }
 
     /// After iteration `k`: remembers it, and combines the last ones if it is time.
-    pub(super) fn step(&mut self, k: usize, tape: &mut Tape<T>) {
+    fn step(&mut self, k: usize, tape: &mut Tape<T>) {
         let n = tape.states;
         let (z, u) = (tape.z(k + 1), tape.u(k + 1));
         self.f.swap(0, 1);

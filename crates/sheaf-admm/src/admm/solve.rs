@@ -60,7 +60,7 @@ impl<T: Real> Problem<'_, T> {
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
         let (mut late, mut began) = (false, Instant::now());
         if let Some(anderson) = &mut ws.anderson {
-            anderson.begin(0, &ws.tape);
+            anderson.start(&ws.tape);
         }
         while k < options.iterations && !late && ws.running.contains(&true) {
             let Workspace { tape, work, samples, running, units, .. } = &mut *ws;
@@ -111,11 +111,7 @@ impl<T: Real> Problem<'_, T> {
                 }
             }
             if let (Some(anderson), true) = (anderson, running[0] && !last && !late && !A::ACTS) {
-                if changed {
-                    anderson.begin(k, tape);
-                } else {
-                    anderson.step(k - 1, tape);
-                }
+                anderson.after(k - 1, changed, tape);
             }
         }
         ws.tape.record_factor(k, factor);

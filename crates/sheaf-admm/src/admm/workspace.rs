@@ -154,9 +154,10 @@ impl<T: Real> Workspace<T> {
         self.units = Some(units);
     }
 
-    /// Solves of single samples combine their last iterations from now on. For consensus steps that are affine in their target.
-    pub(crate) fn accelerate(&mut self) {
-        self.anderson = Some(Anderson::default());
+    /// Solves of single samples of `n` numbers combine their last iterations from now on, after the first `from` of them. For
+    /// consensus steps that are affine in their target.
+    pub(crate) fn accelerate(&mut self, n: usize, from: usize) {
+        self.anderson = Anderson::new(n, from);
     }
 
     /// The next solve has the maps, weights and ratios of penalties of the last one: what the consensus step has prepared for

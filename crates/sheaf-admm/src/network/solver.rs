@@ -64,8 +64,10 @@ const AFTER: Duration = Duration::from_millis(50);
 const PASSES: u64 = 12;
 /// The penalty stays within this factor of the first one.
 const DRIFT: f64 = 1e9;
-/// The most numbers of a network whose solves are accelerated: more would cost memory, and are chosen to need few iterations.
+/// The most numbers of a network whose solves are accelerated from the start. Larger ones mostly need few iterations: those
+/// that do not pay memory and time for it after this many.
 const ACCELERATED: usize = 20_000;
+const LATE: usize = 16;
 /// The longest history.
 const HISTORY: usize = 10_000;
 
@@ -114,8 +116,10 @@ impl Solver {
         problem.validate()?;
         workspace.fit(&problem, Mode::Solve);
         workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
-        if solver.unit.len() <= ACCELERATED && settings.consensus == Consensus::Exact {
-            workspace.accelerate();
+        // Conjugate gradients to a low accuracy are not affine in their target.
+        let iterative = matches!(&solver.z_update, ZUpdate::Exact(exact) if exact.is_iterative());
+        if !iterative && settings.consensus == Consensus::Exact {
+            workspace.accelerate(n, if n <= ACCELERATED { 0 } else { LATE });
         }
         solver.workspace = workspace;
         Ok(solver)

@@ -144,3 +144,29 @@ fn a_large_network_is_solved_again_without_allocation() {
         assert_eq!(count, 0, "soft {soft:?}");
     }
 }
+
+/// Weights far above the curvature of the agents, in a network too large to be accelerated from its first iteration.
+#[test]
+fn a_stiff_soft_network_is_solved_whatever_its_size() {
+    const SIDE: usize = 84;
+    let mut net = Network::new();
+    let wish = |i: usize| ((i * 7919 % 1009) as f64 / 504.5 - 1.0) * 2.0;
+    let agents: Vec<_> = (0..SIDE * SIDE)
+        .map(|i| {
+            let q = (0..3).map(|k| -wish(3 * i + k)).collect::<Vec<_>>();
+            net.agent(Quadratic::new(Matrix::diagonal([1.0, 0.5 + wish(i).abs(), 2.0]), q)).unwrap()
+        })
+        .collect();
+    let first = Matrix::selector(3, vec![0, 1]);
+    for i in 0..SIDE * SIDE {
+        let right = (i % SIDE + 1 < SIDE).then_some(i + 1);
+        let below = (i + SIDE < SIDE * SIDE).then_some(i + SIDE);
+        for j in right.into_iter().chain(below) {
+            net.edge(Edge::new(agents[i], &first, agents[j], &first).soft(1e4)).unwrap();
+        }
+    }
+    let settings = Settings { tol: 1e-4, iterations: 300, ..Settings::default() };
+    let mut solver = net.solver(settings).unwrap();
+    let solution = solver.solve().unwrap();
+    assert!(solution.is_solved(), "{} after {}", solution.status(), solution.iterations());
+}
