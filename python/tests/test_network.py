@@ -265,7 +265,7 @@ def test_mistakes_at_edges_name_the_edge():
         (lambda: net.agree(ids[0], [1.0, 0.0, 0.0], ids[1], [[1.0, 0.0, 0.0]]), "hint: a map with one row"),
         (lambda: net.agree(other, np.eye(3), ids[1], np.eye(3)), "an agent of another network"),
         (lambda: net.agree(9, np.eye(3), ids[1], np.eye(3)), "agent: expected a number below 5, got 9"),
-        (lambda: net.agree(ids[0], np.eye(3), ids[1], np.eye(3), cost="soft", weight=-1), "weight of edge 5"),
+        (lambda: net.agree(ids[0], np.eye(3), ids[1], np.eye(3), cost="soft", weight=-1), "edge 5: weight: expected a finite number above 0"),
         (lambda: net.solve(tol=0), "tol: expected a finite number above 0"),
         (lambda: net.solve(time_limit=-1), "time_limit"),
         (lambda: net.solve().backward([1.0]), "gradient of x: expected 15 numbers, got 1"),
