@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The model of docs/scaling.md: seconds per iteration of a grid of agents on several ranks.
 
-    t = n c  +  E max(0, a + h / B - o n c / E)  +  S (a log2 P + 8 C / B)
+    t = n c  +  E max(0, a + h / B - o n c / E)  +  S (a log2 P + 4 C / B)
 
 n agents of a rank, c seconds per agent and iteration; E exchanges of h bytes; o the part of the work that hides them;
 S sums over C chunks of all ranks; a latency, B bytes per second. Without arguments it prints the tables of the document.
