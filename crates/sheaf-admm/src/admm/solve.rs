@@ -58,7 +58,7 @@ impl<T: Real> Problem<'_, T> {
         actor: &mut A,
     ) -> Result<SolveReport<T>> {
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
-        let (mut late, mut began) = (false, Instant::now());
+        let mut late = false;
         if let Some(anderson) = &mut ws.anderson {
             anderson.start(&ws.tape);
         }
@@ -76,12 +76,7 @@ impl<T: Real> Problem<'_, T> {
             let go_on = !self.op.sheaf().any(!go_on);
             k += 1;
             self.end_samples(k, go_on, options, ws, observer)?;
-            late = deadline.is_some_and(|deadline| {
-                // Of a long iteration the end counts that is nearer to the deadline.
-                let now = Instant::now();
-                let half = now.duration_since(std::mem::replace(&mut began, now)) / 2;
-                self.op.sheaf().any(now + half >= deadline)
-            });
+            late = deadline.is_some_and(|deadline| self.op.sheaf().any(Instant::now() >= deadline));
             let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
             let mut changed = false;
             let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late);
