@@ -22,7 +22,7 @@ use std::mem::MaybeUninit;
 
 use super::super::gemm::{Mat, Product};
 use super::super::product::{Lanes, share};
-use super::avx512::pack_b;
+use super::avx512::{Room, SMALL, pack_b};
 use super::pack::{LEN, Source, stream, turn};
 use super::{DEPTH, TILE, tile_parts};
 use tiles::{To, tiles_1x1, tiles_1x2, tiles_2x1, tiles_2x2};
@@ -35,12 +35,6 @@ const ROWS: usize = 2 * LEN;
 const HEIGHT: usize = 256;
 /// Room in pairs for `a` and for the columns of `b`.
 const ROOM: (usize, usize) = (HEIGHT * DEPTH / 2, VECTORS * LEN * DEPTH / 2);
-/// The same for small products: probing pages of the stack costs as much as a small product.
-const SMALL: (usize, usize) = (2048, 2048);
-
-/// Room for packed pairs.
-#[repr(align(64))]
-struct Room<const PAIRS: usize>(#[allow(dead_code)] [u32; PAIRS]);
 
 /// The sums of a block, tile after tile.
 #[repr(align(64))]
@@ -104,7 +98,7 @@ fn permitted() -> bool {
     result == 0
 }
 
-/// Other systems are not known to need, or to give, a permission.
+/// How other systems grant tiles is not known here, so they go without.
 #[cfg(not(target_os = "linux"))]
 fn permitted() -> bool {
     false
@@ -233,8 +227,8 @@ unsafe fn run<const A: usize, const B: usize>(product: Product<'_, f32>) {
     }
 }
 
-/// Packs some rows of `a`, each as whole groups of pairs. Rows up to a whole tile are zero, so that no tile holds what
-/// was there before: a number that is not finite would slow the product down.
+/// Packs some rows of `a`, each as whole groups of pairs. Rows up to a whole tile are zero, so that no tile is
+/// loaded from memory that was never written.
 ///
 /// # Safety
 /// The CPU must have the instructions, the view the rows and columns, `to` room.

@@ -30,11 +30,11 @@ const HEIGHT: usize = 240;
 /// Room in pairs for `a` and for the columns of `b`.
 const ROOM: (usize, usize) = (HEIGHT * DEPTH / 2, VECTORS * LEN * DEPTH / 2);
 /// The same for small products: probing pages of the stack costs as much as a small product.
-const SMALL: (usize, usize) = (2048, 2048);
+pub(super) const SMALL: (usize, usize) = (2048, 2048);
 
 /// Room for packed pairs.
 #[repr(align(64))]
-struct Room<const PAIRS: usize>(#[allow(dead_code)] [u32; PAIRS]);
+pub(super) struct Room<const PAIRS: usize>(#[allow(dead_code)] [u32; PAIRS]);
 
 /// What a block needs to know besides its position.
 struct Block {
