@@ -27,8 +27,14 @@ pub use pairs::PairTape;
 mod tests;
 
 use super::exchange::{SlotRows, partners_body};
-use super::simd::{fma, kernel};
+use super::simd::{Level, fma, kernel, level};
 use crate::{Precision, Real};
+
+/// Whether products in bf16 are faster than in `f32`. They run by `vdpbf16ps`; CPUs that have tiles execute it more slowly
+/// than the multiply-adds of `f32`, and a map is too small to fill a tile.
+pub fn gains_from_bf16() -> bool {
+    level() != Level::Amx
+}
 
 /// Sizes of the maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

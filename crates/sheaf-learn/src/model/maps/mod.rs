@@ -22,7 +22,7 @@ use std::ops::Range;
 use sheaf_admm::sheaf::{PackedLowRank, SharedStack, SharedStackGrad, Sheaf, pack_base};
 use sheaf_admm::{Error, ErrorKind, Precision, Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
-use sheaf_kernels::low_rank::LowRankShape;
+use sheaf_kernels::low_rank::{self, LowRankShape};
 use sheaf_kernels::tiles::tile_stacks;
 use sheaf_kernels::vector::{add, dot};
 
@@ -124,9 +124,10 @@ impl ModelMaps {
         Self { form, kind, base, scales, rank, scale, d_v, d_e, slots, agents, start, precision }
     }
 
-    /// Sets the precision of the products, forward and adjoint.
+    /// Sets the precision of the products, forward and adjoint. Packed maps stay in full precision where that is faster.
     pub fn set_precision(&mut self, precision: Precision) {
-        self.precision = precision;
+        let stays = self.form == Form::Packed && !low_rank::gains_from_bf16();
+        self.precision = if stays { Precision::Full } else { precision };
     }
 
     /// The form in which the maps reach the solver.
