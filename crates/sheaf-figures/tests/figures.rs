@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use sheaf_figures::asynchronous::{asynchronous, parse};
 use sheaf_figures::class_emergence::class_emergence;
 use sheaf_figures::compare::compare;
 use sheaf_figures::curves::{Learning, learning_curves};
@@ -140,6 +141,40 @@ fn figures_of_runs_and_results_keep_their_structure() {
     let sweep = Sweep { name: "Sheaf-ADMM".into(), sizes: (19..=73).step_by(4).map(at).collect() };
     look("sizes", &sizes(&[sweep], 100).unwrap());
     assert!(sizes(&[], 100).is_err());
+}
+
+#[test]
+fn agents_out_of_step() {
+    let mut rates = "task,kind,weights,value,solved\n".to_string();
+    for (task, weights, falls) in
+        [("maze", "in step", 0.5), ("maze", "out of step", 0.1), ("mnist", "in step", 0.3)]
+    {
+        for (kind, values) in
+            [("delay", [0.0, 2.0, 10.0]), ("loss", [0.0, 0.1, 0.4]), ("activity", [1.0, 0.9, 0.6])]
+        {
+            let rows = values.into_iter().enumerate();
+            rows.for_each(|(i, v)| {
+                rates += &format!("{task},{kind},{weights},{v},{}\n", 0.9 - falls * i as f64 / 2.0)
+            });
+        }
+    }
+    // Agents that diverge have no share.
+    rates += "mnist,delay,in step,20,nan\n";
+    let mut convex = "kind,curve,iteration,error\n".to_string();
+    for (kind, curve) in
+        [("in step", "in step"), ("delay", "delay=2"), ("loss", "loss=0.1"), ("activity", "activity=0.9")]
+    {
+        (0..4).for_each(|k| convex += &format!("{kind},{curve},{k},{:e}\n", 0.1f64.powi(k)));
+    }
+    let mut panels = Vec::new();
+    parse("rates.csv", &rates, 5, &mut panels).unwrap();
+    parse("convex.csv", &convex, 4, &mut panels).unwrap();
+    look("asynchronous", &asynchronous(&panels).unwrap());
+    assert!(asynchronous(&[]).is_err());
+    for wrong in ["a,b\nmaze,delay,in step,1", "a,b\nmaze,delay,in step,x,0.5"] {
+        let error = parse("rates.csv", wrong, 5, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("rates.csv, line 2"), "{error}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The convolutional baseline: gradient, determinism, any picture size, and training.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use sheaf_admm::share::{Comm, threads};
 use sheaf_learn::config::strict;
+use sheaf_learn::model::Ranks;
 use sheaf_learn::rng::Stream;
 use sheaf_learn::train::{AdamW, Trainable};
 use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask};
@@ -79,6 +82,32 @@ fn one_thread_and_three_give_the_same_bits() {
         (batch.unwrap().loss.to_bits(), grad.iter().map(|g| g.to_bits()).collect::<Vec<_>>())
     };
     assert_eq!(run(1), run(3));
+}
+
+#[test]
+fn any_number_of_ranks_gives_the_bits_of_one_process() {
+    let set = bars(21, 12, 2);
+    let images: Vec<f32> = pixels(&set).iter().map(|&p| p as f32).collect();
+    let model = CnnModel::new(small()).unwrap();
+    let params: Vec<f32> = model.init(1);
+    let run = |comm: Option<Arc<dyn Comm>>| {
+        let (mut batch, mut grad) = (CnnBatch::default(), vec![0f32; params.len()]);
+        batch.ranks = Ranks(comm);
+        let loss = batch
+            .loss_and_grad(&model, &params, (12, 12), &images, &set.labels, Some((1, 2)), &mut grad)
+            .unwrap();
+        (loss.loss.to_bits(), loss.bad, grad.iter().map(|g| g.to_bits()).collect::<Vec<_>>())
+    };
+    let one = run(None);
+    for ranks in [1, 2, 4, 17] {
+        std::thread::scope(|scope| {
+            let all: Vec<_> =
+                threads(ranks).into_iter().map(|comm| scope.spawn(|| run(Some(comm)))).collect();
+            let mut all = all.into_iter().map(|rank| rank.join().unwrap());
+            // Rank 0 has the sums; the others have passed theirs on.
+            assert!(all.next().unwrap() == one, "{ranks} ranks");
+        });
+    }
 }
 
 #[test]

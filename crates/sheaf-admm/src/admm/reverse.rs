@@ -72,6 +72,8 @@ impl<T: Real> Problem<'_, T> {
     ) -> Result<()> {
         let window =
             self.check_shared_reverse(adjoint, grads).and_then(|()| self.check_seeds(seeds, grads, ws))?;
+        let sheaf = self.op.sheaf();
+        grads.maps.split(sheaf, self.op.maps());
         let back = &mut ws.back;
         for d in [&mut back.d_z, &mut back.d_u, &mut back.d_carry, &mut back.d_x, &mut back.held.x] {
             d.fill(T::ZERO);
@@ -91,7 +93,9 @@ impl<T: Real> Problem<'_, T> {
         };
         // After a failure too: no deferred term may remain for another reverse sweep of the same tape.
         let added = sweep.add_deferred();
-        reversed.and(added)
+        let done = reversed.and(added);
+        grads.maps.join(sheaf, done.is_ok());
+        done
     }
 
     fn check_seeds(

@@ -2,7 +2,6 @@
 
 use super::{Adjoint, Gradients, Options, Problem};
 use crate::share::refuse;
-use crate::sheaf::MapsGrad;
 use crate::x_update::{Coefficient, Diagonal, Objective, ObjectiveGrad, Penalty};
 use crate::z_update::{Agreement, ZUpdate};
 use crate::{Real, Result};
@@ -11,15 +10,12 @@ impl<T: Real> Problem<'_, T> {
     /// Refuses what ranks cannot share.
     pub(super) fn check_shared(&self, options: &Options<T>) -> Result<()> {
         let sheaf = self.op.sheaf();
-        let hard = self.z_update.agreement().0 == Agreement::Hard || self.op.has_hard_edges();
-        if options.goals().is_some() && hard {
-            let expected = "a fixed number of iterations, or tolerances on iterates";
-            refuse(
-                sheaf,
-                "tolerances on all residuals of hard edges",
-                expected,
-                "set Options::iterates_only",
-            )?;
+        let hard = self.z_update.agreement().0 == Agreement::Hard;
+        if options.goals().is_some() && (self.op.has_hard_edges() || hard && self.z_update.leaves_range()) {
+            // Whether a multiplier exists is a least-squares problem of all edges.
+            let hint = "start conjugate gradients with CgStart::Warm or Zero; or set Options::iterates_only";
+            let expected = "edges that are all hard or all soft, and states that stay in the range of Fᵀ";
+            refuse(sheaf, "tolerances on all residuals of hard edges", expected, hint)?;
         }
         match (self.z_update, &self.rho) {
             (ZUpdate::Descent(descent), Penalty::PerAgent(_)) if descent.agreement == Agreement::Hard => {
@@ -48,10 +44,6 @@ impl<T: Real> Problem<'_, T> {
         if self.z_update.differentiates_solution() {
             let hint = "solve with a fixed number of steps";
             refuse(sheaf, "gradient of a consensus step to a tolerance", "a fixed number of steps", hint)?;
-        }
-        if let MapsGrad::Table(_) = grads.maps {
-            let hint = "use Maps::PerAgent; or differentiate in one process";
-            refuse(sheaf, "gradient of a table of maps", "maps per agent", hint)?;
         }
         if shares_coefficient(&self.objective, grads.objective) {
             let hint = "give one coefficient per coordinate";

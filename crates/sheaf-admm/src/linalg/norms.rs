@@ -28,15 +28,7 @@ pub(crate) fn norms<T: Real, const N: usize>(values: impl Iterator<Item = [T; N]
             }
         }
     });
-    std::array::from_fn(|k| {
-        let plain = sums[k] >= small && sums[k].is_finite();
-        let rescue = largest[k] > T::ZERO && largest[k].is_finite();
-        match (plain, rescue) {
-            (true, _) => sums[k].sqrt(),
-            (false, true) => largest[k] * scaled[k].sqrt(),
-            (false, false) => largest[k],
-        }
-    })
+    std::array::from_fn(|k| rescued(sums[k], small, largest[k], scaled[k]))
 }
 
 /// The sums of squares.
@@ -75,13 +67,38 @@ pub(crate) fn norms_of_agents<T: Real, const N: usize, I: Iterator<Item = [T; N]
         std::array::from_fn(|k| if most[k] > T::ZERO { each[k] / most[k] } else { T::ZERO })
     };
     let scaled: [T; N] = sheaf.sums((), |own, ()| squares(values(sheaf.agents_of(own)).map(scale)));
-    std::array::from_fn(|k| {
-        match (sums[k] >= small && sums[k].is_finite(), most[k] > T::ZERO && most[k].is_finite()) {
-            (true, _) => sums[k].sqrt(),
-            (false, true) => most[k] * scaled[k].sqrt(),
-            (false, false) => most[k],
-        }
-    })
+    std::array::from_fn(|k| rescued(sums[k], small, most[k], scaled[k]))
+}
+
+/// The norm of a vector from its sum of squares, or from its largest number and the sum of squares of what that divides.
+fn rescued<T: Real>(sum: T, small: T, most: T, scaled: T) -> T {
+    match (sum >= small && sum.is_finite(), most > T::ZERO && most.is_finite()) {
+        (true, _) => sum.sqrt(),
+        (false, true) => most * scaled.sqrt(),
+        (false, false) => most,
+    }
+}
+
+/// As [`norms`] over the numbers of all edges of a sheaf, which `values` gives for an edge: chunk by chunk, on all ranks.
+pub(crate) fn norms_of_edges<T: Real, const N: usize, I: Iterator<Item = [T; N]> + Clone>(
+    sheaf: &Sheaf,
+    values: impl Fn(usize) -> I,
+) -> [T; N] {
+    if sheaf.is_one_chunk() {
+        return norms((0..sheaf.edges().len()).flat_map(&values));
+    }
+    let small = T::MIN_POSITIVE / (T::EPSILON * T::EPSILON);
+    let add = |total: &mut [T; N], own: [T; N]| (0..N).for_each(|k| total[k] += own[k]);
+    let sums = sheaf.fold_edges(|edge, sums| add(sums, squares(values(edge))), add);
+    let most = |edge: usize, most: &mut [T; N]| {
+        values(edge).for_each(|each| (0..N).for_each(|k| most[k] = larger(most[k], each[k].abs())));
+    };
+    let most = sheaf.fold_edges(most, |total, own| (0..N).for_each(|k| total[k] = larger(total[k], own[k])));
+    let scale = |each: [T; N]| -> [T; N] {
+        std::array::from_fn(|k| if most[k] > T::ZERO { each[k] / most[k] } else { T::ZERO })
+    };
+    let scaled = sheaf.fold_edges(|edge, sums| add(sums, squares(values(edge).map(scale))), add);
+    std::array::from_fn(|k| rescued(sums[k], small, most[k], scaled[k]))
 }
 
 /// The largest numbers of M vectors and the root mean squares of N others, given by their numbers side by side: `values` gives

@@ -4,6 +4,8 @@ use super::Network;
 use super::contradiction::contradict;
 use super::report::{Edges, Hard};
 use crate::admm::{Iteration, Observer};
+use crate::share::Share;
+use crate::sheaf::SheafOp;
 use crate::x_update::Penalty;
 
 /// Residuals of one iteration.
@@ -40,7 +42,16 @@ pub(super) struct Watch<'s, F> {
     /// Whether hard edges may contradict each other; none if that has been looked at.
     pub contradiction: &'s mut Option<bool>,
     pub offsets: &'s [f64], // [edge_len], scaled
+    /// Where other ranks have a part of the agents.
+    pub whole: Option<Whole<'s>>,
     pub callback: F,
+}
+
+/// The whole network of a solve over several ranks, of which an iteration shows the own agents.
+pub(super) struct Whole<'s> {
+    pub op: SheafOp<'s, f64>,
+    pub share: &'s Share,
+    pub counts: &'s [usize], // [ranks], of states
 }
 
 /// A solve that is still running after so many iterations looks whether its hard edges contradict each other.
@@ -56,7 +67,8 @@ impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
         let goes_on = (self.callback)(&Progress { iteration: view.k, record, scaled_x: view.x });
         if view.k == LONG && self.contradiction.is_none() {
             // An error of sizes cannot be: they are those of the problem itself.
-            *self.contradiction = Some(contradict(&view.op, self.offsets).unwrap_or(false));
+            let op = self.whole.as_ref().map_or(&view.op, |whole| &whole.op);
+            *self.contradiction = Some(contradict(op, self.offsets).unwrap_or(false));
         }
         goes_on && *self.contradiction != Some(true)
     }
@@ -64,10 +76,13 @@ impl<F: FnMut(&Progress<'_>) -> bool> Observer<f64> for Watch<'_, F> {
     /// F x − b of hard edges in the units of the network: proposals are what the solution returns.
     fn edges(&mut self, view: &Iteration<'_, '_, f64>) -> Option<(f64, f64)> {
         let (unit, starts) = (self.unit, self.starts);
+        // Only settled iterates are measured: all ranks may hold all of them for a moment.
+        let all = self.whole.as_ref().map(|whole| whole.share.collect(view.x, whole.counts));
+        let x = all.as_deref().unwrap_or(view.x);
         let hard = |edge: &super::Edge| edge.coupling == super::Coupling::Hard;
         let found = self.edges.residuals(self.net, self.edge_starts, hard, |agent, j| {
             let k = starts[agent] + j;
-            unit[k] * view.x[k]
+            unit[k] * x[k]
         });
         let Hard { rows, .. } = found.hard;
         (rows > 0).then(|| found.hard.miss(self.tol))

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::compile::Compiled;
-use super::progress::Record;
-use super::{Consensus, Network, Settings, Solution, Solver};
-use crate::admm::{Balancing, Iteration, Mode, Options, Problem, Start, Workspace};
+use super::progress::{Watch, Whole};
+use super::solver::AFTER;
+use super::{Consensus, Network, Progress, Settings, Solution, Solver};
+use crate::admm::{Balancing, Mode, Options, Problem, Residuals, Start, Status, Workspace};
+use crate::clock;
 use crate::error::check_len;
 use crate::linalg::units::Units;
 use crate::share::{Comm, GraphPart, Order, own_agents};
@@ -33,12 +35,12 @@ struct Part {
     own: std::ops::Range<usize>,
     states: std::ops::Range<usize>,
     stacks: std::ops::Range<usize>,
-    offsets: Vec<f64>, // [edge_len] of the part
-    weights: Vec<f64>, // [edges] of the part
+    offsets: Vec<f64>,         // [edge_len] of the part
+    weights: Option<Vec<f64>>, // [edges] of the part, if all are soft
 }
 
 impl Part {
-    fn new(compiled: &Compiled, weights: &[f64], comm: &Arc<dyn Comm>) -> Result<Self> {
+    fn new(compiled: &Compiled, comm: &Arc<dyn Comm>) -> Result<Self> {
         let whole = &compiled.sheaf;
         let edge = |((u, slot_u), (v, slot_v)): ((usize, usize), (usize, usize))| Edge {
             u: u as u32,
@@ -57,7 +59,8 @@ impl Part {
         let d_e: Vec<usize> = part.edge_places().iter().map(|&e| stalk(e).len()).collect();
         let sheaf = Sheaf::heterogeneous_part(&part, &d_v, &d_e, Arc::clone(comm))?;
         let offsets = part.edge_places().iter().flat_map(|&e| &compiled.offsets[stalk(e)]).copied().collect();
-        let weights = part.edge_places().iter().map(|&e| weights[e]).collect();
+        let of_part = |weights: &Vec<f64>| part.edge_places().iter().map(|&e| weights[e]).collect();
+        let weights = compiled.weights.as_ref().map(of_part);
         let (states, stacks) = (bounds(whole.state_offsets()), bounds(whole.stack_offsets()));
         Ok(Self { sheaf, own, states, stacks, offsets, weights })
     }
@@ -84,30 +87,52 @@ impl Network {
 
 impl Solver {
     /// As [`solve`](Self::solve), on all ranks that `comm` connects; all call it together, with the same network, and get the
-    /// bits that one process gives. For networks whose edges are all [`Soft`](super::Coupling::Soft), with
-    /// [`Consensus::Cg`]. Other networks are refused, and so is a search for the reasons of a network without a solution.
+    /// bits that one process gives. It needs [`Consensus::Cg`]; a factorisation is refused. Ranks look for edges that
+    /// contradict each other, but not for the certificates of other networks without a solution: those end at a limit.
     pub fn solve_over(&mut self, comm: &Arc<dyn Comm>) -> Result<&Solution> {
         let began = Instant::now();
-        let place = "network over several ranks";
-        let Some(weights) = self.compiled.weights.clone() else {
-            let (expected, hint) = ("edges that are all soft", "solve it in one process");
-            return Err(
-                Error::new(ErrorKind::Unsupported, place, expected, "hard or robust edges").hint(hint)
-            );
-        };
         if self.settings.consensus != Consensus::Cg {
             let (expected, got) = ("Consensus::Cg", "a factorisation of the whole system");
-            return Err(Error::new(ErrorKind::Unsupported, place, expected, got)
+            return Err(Error::new(ErrorKind::Unsupported, "network over several ranks", expected, got)
                 .hint("set Settings::consensus, or --consensus cg of sheaf run"));
         }
-        let part = Part::new(&self.compiled, &weights, comm)?;
+        let deadline = self.settings.time_limit.and_then(|t| began.checked_add(t.saturating_add(AFTER)));
+        clock::until(deadline, || {
+            let (status, residuals) = self.iterate_over(comm)?;
+            self.conclude(status, residuals)
+        })?;
+        self.solution.time = began.elapsed();
+        Ok(&self.solution)
+    }
+
+    /// Runs the own part of the scaled problem; all ranks keep the whole state.
+    fn iterate_over(&mut self, comm: &Arc<dyn Comm>) -> Result<(Status, Option<Residuals<f64>>)> {
+        // Soft edges contradict nothing.
+        if self.compiled.weights.is_some() {
+            self.contradiction = Some(false);
+        }
+        let part = Part::new(&self.compiled, comm)?;
+        let Some(share) = part.sheaf.share() else {
+            let (expected, got) = ("a part of the sheaf", "the whole of it");
+            return Err(Error::new(ErrorKind::Unsupported, "network over several ranks", expected, got));
+        };
+        let offsets = self.compiled.sheaf.state_offsets();
+        let states = |rank: usize| {
+            let own = own_agents(share.agents(), rank, comm.ranks());
+            offsets[own.end] - offsets[own.start]
+        };
+        let counts: Vec<usize> = (0..comm.ranks()).map(states).collect();
         let Settings { tol, iterations, time_limit, adapt, relax, .. } = self.settings;
         let mut options = Options::until(tol, tol, iterations);
         options.time_limit = time_limit;
         options.balancing = adapt.then(Balancing::relative);
-        let op = SheafOp::new(&part.sheaf, Maps::PerAgent(&self.compiled.stacks[part.stacks.clone()]))?;
+        let stacks = &self.compiled.stacks[part.stacks.clone()];
+        let mut op = SheafOp::new(&part.sheaf, Maps::PerAgent(stacks))?.with_offsets(&part.offsets)?;
+        if let Some(weights) = &part.weights {
+            op = op.with_edge_weights(weights)?;
+        }
         let problem = Problem {
-            op: op.with_offsets(&part.offsets)?.with_edge_weights(&part.weights)?,
+            op,
             objective: Objective::Own(&self.compiled.maps[part.own.clone()]),
             z_update: &self.z_update,
             rho: Penalty::Scalar(self.rho),
@@ -117,40 +142,32 @@ impl Solver {
         let units: Arc<[f64]> = self.unit[part.states.clone()].into();
         workspace.measure_in(Units { state: units, cost: self.compiled.scaling.cost });
         let start = Start::Warm { z: &self.z[part.states.clone()], u: &self.u[part.states.clone()] };
-        let history = &mut self.solution.history;
+        let Solution { history, starts, edge_starts, .. } = &mut self.solution;
         history.clear();
-        let mut record = |view: &Iteration<'_, '_, f64>| {
-            let room = history.len() < history.capacity();
-            if let (Penalty::Scalar(rho), Some(r), true) = (view.rho, view.residuals, room) {
-                history.push(Record { primal: r.primal, dual: r.dual, rho });
-            }
-            true
+        let whole = Whole { op: self.compiled.op()?, share, counts: &counts };
+        let mut watch = Watch {
+            net: &self.net,
+            unit: &self.unit,
+            tol,
+            starts,
+            edge_starts,
+            edges: &mut self.edges,
+            history,
+            contradiction: &mut self.contradiction,
+            offsets: &self.compiled.offsets,
+            whole: Some(whole),
+            callback: |_: &Progress<'_>| true,
         };
-        let report = problem.solve(start, &options, &mut workspace, &mut record)?;
+        let report = problem.solve(start, &options, &mut workspace, &mut watch)?;
         self.solution.iterations = report.iterations;
-        self.collect(comm, &part, &workspace)?;
-        self.rho *= report.rho_factor;
-        self.limit_rho();
-        self.report(report.status, report.residuals);
-        self.solution.time = began.elapsed();
-        Ok(&self.solution)
-    }
-
-    /// The whole state on every rank, and the prices of its edges.
-    fn collect(&mut self, comm: &Arc<dyn Comm>, part: &Part, workspace: &Workspace<f64>) -> Result<()> {
-        let Some(share) = part.sheaf.share() else { return Ok(()) };
-        let offsets = self.compiled.sheaf.state_offsets();
-        let states = |rank: usize| {
-            let own = own_agents(share.agents(), rank, comm.ranks());
-            offsets[own.end] - offsets[own.start]
-        };
-        let counts: Vec<usize> = (0..comm.ranks()).map(states).collect();
         let of_all = |own: &[f64]| share.collect(own, &counts);
         (self.x, self.z, self.u) = (of_all(workspace.x()), of_all(workspace.z()), of_all(workspace.u()));
+        self.rho *= report.rho_factor;
         let op = self.compiled.op()?;
         let mut scratch = vec![0.0; self.z_update.residual_scratch_len(&op)];
         let rho = Penalty::Scalar(self.rho);
         self.z_update.multipliers(&op, &rho, &self.z, &self.u, &mut self.edges.lambda, &mut scratch);
-        Ok(())
+        self.limit_rho();
+        Ok((report.status, report.residuals))
     }
 }

@@ -59,7 +59,7 @@ pub struct Solver {
 }
 
 /// What prices and certificates may take after the time limit.
-const AFTER: Duration = Duration::from_millis(50);
+pub(super) const AFTER: Duration = Duration::from_millis(50);
 /// Nanoseconds that residuals, prices and the report take for every number in the stacks: about six passes over memory.
 const PASSES: u64 = 12;
 /// The penalty stays within this factor of the first one.
@@ -184,6 +184,11 @@ impl Solver {
             }
             other => other?,
         };
+        self.conclude(status, residuals)
+    }
+
+    /// Reports a solve, and looks for contradicting edges where hard edges remain far off.
+    pub(super) fn conclude(&mut self, status: Status, residuals: Option<Residuals<f64>>) -> Result<()> {
         self.report(status, residuals);
         if self.contradiction == Some(true) {
             self.solution.status = Status::PrimalInfeasible;
@@ -217,8 +222,19 @@ impl Solver {
         let Solution { history, starts, edge_starts, .. } = &mut self.solution;
         let (net, unit, edges) = (&self.net, &*self.unit, &mut self.edges);
         let (contradiction, offsets) = (&mut self.contradiction, &self.compiled.offsets);
-        let mut watch =
-            Watch { net, unit, tol, starts, edge_starts, edges, history, contradiction, offsets, callback };
+        let mut watch = Watch {
+            net,
+            unit,
+            tol,
+            starts,
+            edge_starts,
+            edges,
+            history,
+            contradiction,
+            offsets,
+            whole: None,
+            callback,
+        };
         let start = Start::Warm { z: &self.z, u: &self.u };
         if self.prepared {
             self.workspace.keep_consensus(self.moved);

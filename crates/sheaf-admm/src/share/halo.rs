@@ -168,6 +168,23 @@ impl Share {
         numbers
     }
 
+    /// Calls `add` on the sum of the ranks before, rank after rank; then all have the sum of all.
+    pub(crate) fn in_turn<T: Real>(&self, sum: &mut [T], add: &mut dyn FnMut(&mut [T])) {
+        let (rank, last) = (self.comm.rank(), self.comm.ranks() - 1);
+        let mut bytes = vec![0; sum.len() * T::BYTES];
+        if rank > 0 {
+            self.comm.receive(rank - 1, &mut bytes);
+            T::from_bytes(&bytes, sum);
+        }
+        add(sum);
+        T::to_bytes(sum, &mut bytes);
+        if rank < last {
+            self.comm.send(rank + 1, &bytes);
+        }
+        self.comm.broadcast(last, &mut bytes);
+        T::from_bytes(&bytes, sum);
+    }
+
     /// The values of all agents, `width` for each, from those of the own agents; on rank 0.
     pub fn collect_first<T: Real>(&self, own: &[T], width: usize) -> Option<Vec<T>> {
         let ranks = self.comm.ranks();

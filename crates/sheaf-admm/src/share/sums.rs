@@ -82,24 +82,41 @@ impl Sheaf {
         }
     }
 
-    /// a·b over the stalks of all edges. An edge belongs to the chunk of its first end.
+    /// Calls `f(edge, sums of its chunk)` for every edge and joins what all chunks have, in their order, starting from zeros. An
+    /// edge belongs to the chunk of its first end. Not for a sheaf of one chunk.
+    pub(crate) fn fold_edges<T: Real, const K: usize>(
+        &self,
+        f: impl Fn(usize, &mut [T; K]),
+        join: impl Fn(&mut [T; K], [T; K]),
+    ) -> [T; K] {
+        let mut own = vec![[T::ZERO; K]; if self.agents() == 0 { 0 } else { chunks::count(self.agents()) }];
+        for (edge, &chunk) in self.edge_chunks().iter().enumerate() {
+            if let Some(sums) = own.get_mut(chunk as usize) {
+                f(edge, sums);
+            }
+        }
+        let mut total = [T::ZERO; K];
+        match self.share() {
+            None => own.into_iter().for_each(|sums| join(&mut total, sums)),
+            Some(share) => {
+                share.gather(|take| own.iter().for_each(|&sums| take(sums)), |sums| join(&mut total, sums))
+            }
+        }
+        total
+    }
+
+    /// a·b over the stalks of all edges.
     pub(crate) fn edge_dot<T: Real>(&self, a: &[T], b: &[T]) -> T {
         if self.is_one_chunk() {
             return vector::dot(a, b);
         }
-        let mut own = vec![T::ZERO; if self.agents() == 0 { 0 } else { chunks::count(self.agents()) }];
-        for (edge, &chunk) in self.edges().iter().zip(self.edge_chunks()) {
-            if let Some(sum) = own.get_mut(chunk as usize) {
-                let stalk = edge.start as usize..(edge.start + edge.dim) as usize;
-                *sum += a[stalk.clone()].iter().zip(&b[stalk]).map(|(&a, &b)| a * b).sum::<T>();
-            }
-        }
-        let mut total = T::ZERO;
-        match self.share() {
-            None => own.iter().for_each(|&sum| total += sum),
-            Some(share) => share.gather(|take| own.iter().for_each(|&sum| take([sum])), |[sum]| total += sum),
-        }
-        total
+        let one = |edge: usize, [sum]: &mut [T; 1]| {
+            let edge = &self.edges()[edge];
+            let stalk = edge.start as usize..(edge.start + edge.dim) as usize;
+            *sum += a[stalk.clone()].iter().zip(&b[stalk]).map(|(&a, &b)| a * b).sum::<T>();
+        };
+        let [sum] = self.fold_edges(one, |[total], [own]| *total += own);
+        sum
     }
 
     /// Length of a state vector of the whole sheaf.

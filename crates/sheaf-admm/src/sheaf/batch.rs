@@ -38,6 +38,7 @@ impl<T: Real> MapsGrad<'_, T> {
             Self::Stack(d) => MapsGrad::Stack(d),
             Self::Shared(d) => MapsGrad::Shared(d.reborrow()),
             Self::Table(d) => MapsGrad::Table(d),
+            Self::TableParts(parts) => MapsGrad::TableParts(parts.sample(sheaf.agents(), b)),
             Self::PerAgent(d) => MapsGrad::PerAgent(&mut d[b * sheaf.stack_len()..][..sheaf.stack_len()]),
             Self::LowRank(d) => {
                 MapsGrad::LowRank(LowRankGrad { base: d.base, a: d.a, b: d.b, gate: d.gate.as_deref_mut() })

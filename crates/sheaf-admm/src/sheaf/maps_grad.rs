@@ -4,7 +4,7 @@
 //! primitive serves every solver: add outer products of row vectors with state vectors, agent by agent.
 
 use super::maps::{LowRank, Maps, each_agent, table, valid_uniform};
-use super::{SharedMapsGrad, Sheaf, Uniform};
+use super::{SharedMapsGrad, Sheaf, TableParts, Uniform};
 use crate::error::check_len;
 use crate::{Error, ErrorKind, Real, Result};
 use sheaf_kernels::gemm::{Mat, gemm};
@@ -46,6 +46,8 @@ pub enum MapsGrad<'a, T> {
     Stack(&'a mut [T]),
     /// Gradient of the stacks, `[views, d_v, ld]`.
     Table(&'a mut [T]),
+    /// Gradient of a table whose agents are several chunks, while a reverse sweep runs: see [`TableParts`].
+    TableParts(TableParts<'a, T>),
     /// As [`Maps::PerAgent`].
     PerAgent(&'a mut [T]),
     /// As [`Maps::LowRank`].
@@ -67,6 +69,9 @@ impl<T: Real> MapsGrad<'_, T> {
             (Self::Table(d), Maps::Table { stacks, .. }) => {
                 check_len("gradient of the stacks", stacks.len(), d.len())
             }
+            (Self::TableParts(d), Maps::Table { stacks, .. }) => {
+                check_len("gradient of the stacks", stacks.len(), d.len())
+            }
             (Self::PerAgent(d), Maps::PerAgent(stacks)) => {
                 check_len("gradient of the stacks", stacks.len(), d.len())
             }
@@ -84,7 +89,7 @@ impl<T: Real> MapsGrad<'_, T> {
         match self {
             Self::Shared(_) => "shared",
             Self::Stack(_) => "one stack",
-            Self::Table(_) => "table",
+            Self::Table(_) | Self::TableParts(_) => "table",
             Self::PerAgent(_) => "per agent",
             Self::LowRank(_) => "low-rank",
             Self::Packed(_) => "packed low-rank",
@@ -141,6 +146,9 @@ impl<T: Real> MapsGrad<'_, T> {
             }
             (Self::Table(d_stacks), Maps::Table { index, order, .. }) => {
                 T::outers_table(table(sheaf, index, order), d_stacks, scale, terms, rows, states);
+            }
+            (Self::TableParts(parts), Maps::Table { order, .. }) => {
+                parts.outers(sheaf, order, scale, terms, rows, states);
             }
             (Self::PerAgent(d_stacks), Maps::PerAgent(_)) => {
                 each_agent(sheaf, 0..sheaf.agents(), |one, place, own_states, own_rows| {

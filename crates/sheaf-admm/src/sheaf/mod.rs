@@ -27,6 +27,7 @@ mod packed;
 mod packed_grad;
 mod shared;
 mod stack;
+mod table_grad;
 mod update_parts;
 mod updates;
 
@@ -42,6 +43,7 @@ pub use packed::{PackedLowRank, ViewGroups, pack_base, pack_view};
 pub use packed_grad::unpack_grad;
 pub use shared::{SharedMaps, SharedMapsGrad};
 pub use stack::{SharedStack, SharedStackGrad};
+pub use table_grad::TableParts;
 pub use updates::{AgentUpdates, AgentUpdatesGrad, UpdateDims};
 
 use std::sync::Arc;

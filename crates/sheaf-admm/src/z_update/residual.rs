@@ -17,7 +17,7 @@ use super::multipliers::{LeastSquares, least_squares};
 use super::potential::EdgePotential;
 use super::{Agreement, CgStart, ZUpdate};
 use crate::Real;
-use crate::linalg::norms::{extremes_of_agents, norm, norms, norms_of_agents};
+use crate::linalg::norms::{extremes_of_agents, norm, norms_of_agents, norms_of_edges};
 use crate::linalg::scratch::Scratch;
 use crate::linalg::units::Units;
 use crate::sheaf::SheafOp;
@@ -57,7 +57,7 @@ impl<T: Real> ZUpdate<T> {
     }
 
     /// Whether d = ρ(w − z) may leave the range of Fᵀ in a hard solve.
-    fn leaves_range(&self) -> bool {
+    pub(crate) fn leaves_range(&self) -> bool {
         matches!(self, Self::Cg(s) if matches!(s.start, CgStart::Published | CgStart::Carried))
     }
 
@@ -100,16 +100,20 @@ impl<T: Real> ZUpdate<T> {
         let hard = |e: usize| is_hard(op, agreement, e);
         let any_hard = agreement == Agreement::Hard || op.has_hard_edges();
         let edges = any_hard.then(|| {
-            let values = sheaf.edges().iter().enumerate().filter(|&(e, _)| hard(e)).flat_map(|(_, edge)| {
+            let (r, rows, offsets) = (&*r, &*rows, op.raw().offsets());
+            let values = |e: usize| {
+                let (edge, counts) = (&sheaf.edges()[e], hard(e));
                 let (u, v, start) = (edge.row_u as usize, edge.row_v as usize, edge.start as usize);
-                (0..edge.dim as usize).map({
-                    let (r, rows) = (&*r, &*rows);
-                    move |k| [r[start + k], rows[u + k], rows[v + k]]
+                (0..edge.dim as usize).map(move |k| {
+                    let b = offsets.map_or(T::ZERO, |b| b[start + k]);
+                    let [r, u, v] = [r[start + k], rows[u + k], rows[v + k]];
+                    if counts { [r, u, v, b] } else { [T::ZERO, T::ZERO, T::ZERO, b] }
                 })
-            });
-            let count = values.clone().count();
-            let [value, u, v] = norms(values);
-            let b = norm(op.raw().offsets().unwrap_or(&[]).iter().copied());
+            };
+            let dims =
+                sheaf.edges().iter().enumerate().filter(|&(e, _)| hard(e)).map(|(_, e)| e.dim as usize);
+            let count = if op.has_hard_edges() { dims.sum() } else { sheaf.whole_edge_len() };
+            let [value, u, v, b] = norms_of_edges(sheaf, values);
             Measured { value, size: u.max(v).max(b), count }
         });
         self.pull(op, r);

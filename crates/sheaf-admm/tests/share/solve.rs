@@ -11,39 +11,10 @@ use sheaf_kernels::pool::with_threads;
 use sheaf_kernels::stack::order_by_view;
 use sheaf_kernels::tiles::tile_stacks;
 
-use crate::support::{integers, numbers, on_ranks};
-
-const SIDES: (usize, usize) = (95, 131);
-const VIEWS: usize = 13;
-const D_V: usize = 10;
-const D_E: usize = 5;
-
-/// A grid with a table of maps, as a maze has.
-struct Grid<T: Real> {
-    stacks: AlignedVec<T>, // [views, d_v, ld]
-    index: Vec<u32>,       // [agents]
-    diag: Vec<T>,          // [agents, d_v]
-    q: Vec<T>,             // [agents, d_v]
-    rho: Vec<T>,           // [agents]
-}
+use crate::grid::{D_E, D_V, Grid, SIDES, VIEWS};
+use crate::support::on_ranks;
 
 impl<T: Real> Grid<T> {
-    fn new() -> Self {
-        let agents = SIDES.0 * SIDES.1;
-        let of = |seed, count, scale: f64, shift: f64| -> Vec<T> {
-            numbers(seed, count).into_iter().map(|v| T::from_f64(scale * v + shift)).collect()
-        };
-        let mut stacks = AlignedVec::zeros(VIEWS * D_V * 48);
-        stacks.copy_from_slice(&of(1, VIEWS * D_V * 48, 0.4, 0.0));
-        Self {
-            stacks,
-            index: integers(2, agents, VIEWS).into_iter().map(|v| v as u32).collect(),
-            diag: of(3, agents * D_V, 0.4, 0.6),
-            q: of(4, agents * D_V, 1.0, 0.0),
-            rho: of(5, agents, 0.1, 0.3),
-        }
-    }
-
     /// Solves the agents of a sheaf: the whole, or a rank's part.
     fn solve(&self, sheaf: &Sheaf, z_update: &ZUpdate<T>, each: bool, options: &Options<T>) -> Solved<T> {
         let own = sheaf.share().map_or(0..sheaf.agents(), |share| share.own());

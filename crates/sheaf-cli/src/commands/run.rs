@@ -46,8 +46,8 @@ pub fn run(args: RunArgs, json: bool) -> Result<Box<dyn Job>> {
         };
         if ranks::count() > 1 && !shared {
             say(
-                "note: rank 0 solves this problem alone, on all its cores: the consensus step of a network is a\n\
-                 factorisation or a sparse system of the whole; --consensus cg is shared by all ranks",
+                "note: rank 0 solves this problem alone, with the result of one process: the consensus step is a\n\
+                 factorisation or a sparse system of the whole network; --consensus cg is shared by all ranks",
             );
         }
         let mut solver = network.solver(settings)?;

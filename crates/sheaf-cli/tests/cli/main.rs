@@ -1,5 +1,6 @@
 //! The tool from outside: arguments, output, and files on disk.
 
+mod asynchronous;
 mod bad_input;
 mod explore;
 mod gone_reader;

@@ -78,17 +78,15 @@ fn a_maze_of_several_chunks_is_solved_alike_by_any_number_of_ranks() {
     }
 }
 
-/// A ring of agents that should be near each other, as a problem file, and a partition of them into two parts.
-fn write_ring(folder: &Path, agents: usize) {
+/// A ring of agents that should agree, exactly or nearly, as a problem file, and a partition of them into two parts.
+fn write_ring(folder: &Path, agents: usize, coupling: &str) {
     let numbers = |i: usize| (i as f64 * 0.7).sin();
     let all: Vec<String> = (0..agents)
-        .map(|i| format!(r#"{{"Q": [[{}]], "q": [{}]}}"#, 1.5 + numbers(i), numbers(3 * i)))
+        .map(|i| format!(r#"{{"Q": [[{}, 0], [0, 2]], "q": [{}, 0.5]}}"#, 1.5 + numbers(i), numbers(3 * i)))
         .collect();
     let edge = |i: usize| {
-        format!(
-            r#"{{"a": {i}, "F_a": [[1]], "b": {}, "F_b": [[1]], "coupling": {{"kind": "soft", "weight": 2}}}}"#,
-            (i + 1) % agents
-        )
+        let next = (i + 1) % agents;
+        format!(r#"{{"a": {i}, "F_a": [[1, 0]], "b": {next}, "F_b": [[1, 0.5]], "coupling": {coupling}}}"#)
     };
     let edges: Vec<String> = (0..agents).map(edge).collect();
     let text = format!(r#"{{"agents": [{}], "edges": [{}]}}"#, all.join(","), edges.join(","));
@@ -100,16 +98,33 @@ fn write_ring(folder: &Path, agents: usize) {
 #[test]
 fn a_problem_file_is_solved_alike_by_any_number_of_ranks_in_any_order_of_its_agents() {
     let dir = tempfile::tempdir().unwrap();
-    write_ring(dir.path(), 5000);
-    for how in ["", " --partition parts.txt"] {
+    for (coupling, how, counts) in [
+        (r#"{"kind": "soft", "weight": 2}"#, "--consensus cg", &[2, 4][..]),
+        (r#"{"kind": "soft", "weight": 2}"#, "--consensus cg --partition parts.txt", &[2]),
+        (r#"{"kind": "hard"}"#, "--consensus cg", &[2, 4]),
+        (r#"{"kind": "l1", "weight": 0.3}"#, "--consensus cg", &[2]),
+        (r#"{"kind": "hard"}"#, "", &[2]),
+    ] {
+        write_ring(dir.path(), 5000, coupling);
         let answer = |ranks| {
-            let mut found = json(dir.path(), ranks, &format!("run ring.json --consensus cg{how}"));
-            assert_eq!(found["status"], "solved");
+            let mut found = json(dir.path(), ranks, &format!("run ring.json {how}"));
+            assert_eq!(found["status"], "solved", "{coupling} {how}");
             found.as_object_mut().unwrap().remove("seconds");
             found
         };
-        assert_eq!(answer(2), answer(1), "{how}");
+        let one = answer(1);
+        for &ranks in counts {
+            assert!(answer(ranks) == one, "{coupling} {how}, {ranks} ranks");
+        }
     }
+}
+
+#[test]
+fn a_factorisation_is_left_to_rank_0_with_a_note() {
+    let dir = tempfile::tempdir().unwrap();
+    write_ring(dir.path(), 10, r#"{"kind": "hard"}"#);
+    let said = text(&sheaf(dir.path(), 2, "run ring.json").output().unwrap());
+    assert!(said.matches("rank 0 solves this problem alone").count() == 1, "{said}");
 }
 
 #[test]

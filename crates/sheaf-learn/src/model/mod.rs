@@ -54,6 +54,7 @@ pub use hot::HotPaths;
 pub use loss::Loss;
 pub use net::{Decoder, DecoderGrad, Encoder, Rows};
 pub use prepared::Prepared;
+pub use ranks::Ranks;
 pub use section::{
     AggregationKind, Choices, ConsensusKind, CoordinationKind, MapKind, ModelSection, ObjectiveKind,
 };

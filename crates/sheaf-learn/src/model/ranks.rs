@@ -18,7 +18,10 @@ const SEGMENT: usize = 1 << 14;
 
 /// The ranks that share batches; one if there is no connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ranks(pub Option<Arc<dyn Comm>>);
+pub struct Ranks(
+    /// The connection with the others.
+    pub Option<Arc<dyn Comm>>,
+);
 
 impl Ranks {
     /// The place of this rank in the order of the chunks, and the number of ranks.
@@ -38,14 +41,39 @@ impl Ranks {
         place + 1 == ranks
     }
 
+    /// Calls `add` on the sum of the chunks before those of this rank, and passes the result on.
+    /// [The last](Self::has_sums) keeps the sum of all.
+    pub fn pass<T: Real>(&self, sum: &mut [T], add: impl FnOnce(&mut [T])) {
+        let mut bytes = vec![0; if self.0.is_some() { sum.len() * T::BYTES } else { 0 }];
+        if let (Some(comm), Some(rank)) = (&self.0, self.before()) {
+            comm.receive(rank, &mut bytes);
+            T::from_bytes(&bytes, sum);
+        }
+        add(sum);
+        if let (Some(comm), Some(rank)) = (&self.0, self.after()) {
+            T::to_bytes(sum, &mut bytes);
+            comm.send(rank, &bytes);
+        }
+    }
+
+    /// The rank with the chunks before those of this one.
+    fn before(&self) -> Option<usize> {
+        let (comm, (place, ranks)) = (self.0.as_ref()?, self.place());
+        (place > 0).then(|| (comm.rank() + ranks - 1) % ranks)
+    }
+
+    /// The rank with the chunks after those of this one.
+    fn after(&self) -> Option<usize> {
+        let (comm, (place, ranks)) = (self.0.as_ref()?, self.place());
+        (place + 1 < ranks).then(|| (comm.rank() + 1) % ranks)
+    }
+
     /// Adds the blocks of all ranks. The first of the own blocks, which has the sizes of all even if this rank has no chunk,
     /// receives the sums of this rank and those before it.
-    pub fn add<T: Real>(&self, own: usize, blocks: &mut [Chunk<T>], touched: Range<usize>) {
+    pub(super) fn add<T: Real>(&self, own: usize, blocks: &mut [Chunk<T>], touched: Range<usize>) {
         let Some(comm) = &self.0 else { return };
-        let (place, ranks) = self.place();
-        let before = (place > 0).then(|| (comm.rank() + ranks - 1) % ranks);
-        let after = (place + 1 < ranks).then(|| (comm.rank() + 1) % ranks);
-        self.add_losses(own, blocks, before, after);
+        let (before, after) = (self.before(), self.after());
+        self.add_losses(own, blocks);
         let (mut bytes, mut sum) = (Vec::new(), Vec::new());
         let lengths = blocks[0].slices(touched.clone()).map(|slice| slice.len());
         for (k, len) in lengths.into_iter().enumerate() {
@@ -78,34 +106,19 @@ impl Ranks {
     }
 
     /// The same for the losses and the first sample that is not finite.
-    fn add_losses<T: Real>(
-        &self,
-        own: usize,
-        blocks: &mut [Chunk<T>],
-        before: Option<usize>,
-        after: Option<usize>,
-    ) {
-        let Some(comm) = &self.0 else { return };
-        let (mut bytes, mut sum) = ([0; 16], [0.0, -1.0]);
-        if let Some(rank) = before {
-            comm.receive(rank, &mut bytes);
-            f64::from_bytes(&bytes, &mut sum);
-        }
-        for block in &blocks[..own] {
-            sum[0] += block.grad.loss;
-            if let (true, Some(bad)) = (sum[1] < 0.0, block.grad.bad) {
-                sum[1] = bad as f64;
+    fn add_losses<T: Real>(&self, own: usize, blocks: &mut [Chunk<T>]) {
+        let mut sum = [0.0, -1.0];
+        self.pass(&mut sum, |sum| {
+            for block in &blocks[..own] {
+                sum[0] += block.grad.loss;
+                if let (true, Some(bad)) = (sum[1] < 0.0, block.grad.bad) {
+                    sum[1] = bad as f64;
+                }
             }
-        }
-        match after {
-            Some(rank) => {
-                f64::to_bytes(&sum, &mut bytes);
-                comm.send(rank, &bytes);
-            }
-            None => {
-                blocks[0].grad.loss = sum[0];
-                blocks[0].grad.bad = (sum[1] >= 0.0).then_some(sum[1] as usize);
-            }
+        });
+        if self.has_sums() {
+            blocks[0].grad.loss = sum[0];
+            blocks[0].grad.bad = (sum[1] >= 0.0).then_some(sum[1] as usize);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Batches of pictures through the network on all cores. Gradients are summed in an order that depends only on the
-//! batch.
+//! Batches of pictures through the network on all cores, and on all ranks of a job. Gradients are summed in an order that
+//! depends only on the batch.
 
 use rayon::prelude::*;
 use sheaf_admm::{Real, Result};
@@ -11,8 +11,7 @@ use sheaf_learn::train::loss::cross_entropy_grad;
 use super::{CnnModel, Net};
 use crate::mnist::evaluate::Classifier;
 use crate::mnist::metrics::argmax;
-use sheaf_learn::model::BatchLoss;
-use sheaf_learn::model::ViewGrid;
+use sheaf_learn::model::{BatchLoss, Ranks, ViewGrid};
 
 /// Number of chunks of a batch; each has its own gradient, and these are added in order.
 const PIECES: usize = 16;
@@ -32,7 +31,9 @@ struct Piece<T: Copy + Default> {
 /// Buffers for batches.
 #[derive(Debug, Default)]
 pub struct CnnBatch<T: Copy + Default> {
-    pieces: Vec<Piece<T>>,
+    pieces: Vec<Piece<T>>, // those of this rank
+    /// The ranks that compute a batch together; its sums are complete on rank 0.
+    pub ranks: Ranks,
 }
 
 impl<T: Real> CnnBatch<T> {
@@ -52,8 +53,9 @@ impl<T: Real> CnnBatch<T> {
         let (pixels, samples, classes) = (size.0 * size.1, labels.len(), model.config().classes);
         let weight = T::from_f64(1.0 / samples.max(1) as f64);
         let per_piece = samples.div_ceil(PIECES).max(1);
-        self.pieces.resize_with(PIECES, Piece::default);
-        self.pieces.par_iter_mut().enumerate().for_each(|(p, piece)| {
+        let own = self.ranks.own(PIECES);
+        self.pieces.resize_with(own.len(), Piece::default);
+        self.pieces.par_iter_mut().zip(own).for_each(|(piece, p)| {
             piece.reset(params.len(), classes);
             for i in (p * per_piece).min(samples)..((p + 1) * per_piece).min(samples) {
                 let image = &images[i * pixels..][..pixels];
@@ -70,13 +72,17 @@ impl<T: Real> CnnBatch<T> {
             }
         });
         grad.fill(T::ZERO);
-        let mut sum = BatchLoss { loss: 0.0, bad: None };
-        for piece in &self.pieces {
-            add(grad, &piece.grad);
-            sum.loss += piece.loss;
-            sum.bad = sum.bad.or(piece.bad);
-        }
-        Ok(sum)
+        self.ranks.pass(grad, |grad| self.pieces.iter().for_each(|piece| add(grad, &piece.grad)));
+        let mut sum = [0.0, -1.0];
+        self.ranks.pass(&mut sum, |sum| {
+            for piece in &self.pieces {
+                sum[0] += piece.loss;
+                if let (true, Some(bad)) = (sum[1] < 0.0, piece.bad) {
+                    sum[1] = bad as f64;
+                }
+            }
+        });
+        Ok(BatchLoss { loss: sum[0], bad: (sum[1] >= 0.0).then_some(sum[1] as usize) })
     }
 }
 

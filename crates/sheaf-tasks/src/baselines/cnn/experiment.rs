@@ -1,7 +1,11 @@
 //! An experiment with the network: the TOML file, and the run it describes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use sheaf_admm::share::Comm;
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::Ranks;
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::train::{StepStats, Trainable, WeightsFile};
 
@@ -148,6 +152,11 @@ impl Trainable for CnnTask {
         let options = EvalOptions { iterations: 0, shift: Shift::None, draws: 1, seed: 0 };
         let batch = evaluate_with(&mut CnnClassifier::new(&self.model, params), &test, &options, &|_| {})?;
         Ok(vec![("accuracy".to_string(), batch.accuracy())])
+    }
+
+    fn share_batches(&mut self, comm: Arc<dyn Comm>) -> bool {
+        self.batch.ranks = Ranks(Some(comm));
+        true
     }
 
     fn split(&self) -> &str {
