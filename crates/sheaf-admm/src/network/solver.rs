@@ -117,8 +117,7 @@ impl Solver {
         workspace.fit(&problem, Mode::Solve);
         workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
         // Conjugate gradients to a low accuracy are not affine in their target.
-        let iterative = matches!(&solver.z_update, ZUpdate::Exact(exact) if exact.is_iterative());
-        if !iterative && settings.consensus == Consensus::Exact {
+        if matches!(&solver.z_update, ZUpdate::Exact(exact) if exact.is_affine()) {
             workspace.accelerate(n, if n <= ACCELERATED { 0 } else { LATE });
         }
         solver.workspace = workspace;
