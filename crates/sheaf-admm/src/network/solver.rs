@@ -226,7 +226,7 @@ impl Solver {
         (self.prepared, self.moved) = (true, false);
         self.solution.iterations = report.iterations;
         if !self.workspace.x().is_empty() {
-            problem.prices(&mut self.workspace, &mut self.edges.lambda)?;
+            problem.prices_alone(&mut self.workspace, &mut self.edges.lambda)?;
             self.x.copy_from_slice(self.workspace.x());
             self.z.copy_from_slice(self.workspace.z());
             self.u.copy_from_slice(self.workspace.u());
