@@ -8,8 +8,19 @@
 //! ```
 //!
 //! ΔF, ΔZ, ΔU hold differences of consecutive f, z and u. The consensus step is affine, so that the same combination of z and of u
-//! belongs to the combination of w. If the next ‖f‖ is not smaller than the last one, the step is taken back and the
-//! memory starts anew: the iteration is then the plain one, which converges.
+//! belongs to the combination of w. If the next ‖f‖ is above its goal, the step is taken back and the memory starts anew: the
+//! iteration is then the plain one, which converges. With D the length of the combination's step,
+//!
+//! ```text
+//! goal = ‖f‖·min(1, √(REACH·‖f‖/D))
+//! ```
+//!
+//! so that the further a step goes the more it must gain. A plain iteration moves w by ‖f‖ at most: it would take D/‖f‖ of them
+//! to come back from a step in a wrong direction, and where an objective is linear far away ‖f‖ is small there, too.
+//!
+//! Where the iterations have come to walk in a straight line (a vertex of a ball holds x while its multiplier grows), ΔF is rounding
+//! error and no combination helps. After one that was taken back, a long step straight ahead, z + t Δz and u + t Δu, is tried: first
+//! 100 iterations at once, twice as many after every success. It must leave ‖f‖ as it is.
 
 use super::Tape;
 use crate::Real;
@@ -19,6 +30,10 @@ use sheaf_kernels::vector::{axpy, dot, norm};
 /// Steps that are remembered, and iterations from one combination to the next.
 const MEMORY: usize = 10;
 const EVERY: usize = 20;
+/// How many times ‖f‖ a combination may go for any gain, and how many iterations the first step straight ahead stands for.
+const REACH: f64 = 100.0;
+/// By how much rounding may raise ‖f‖ on a straight line.
+const STRAIGHT: f64 = 1.0 + 1e-6;
 
 /// The memory of a solve.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +51,10 @@ pub(super) struct Anderson<T: Copy + Default> {
     /// Iterations since the memory began, and since the last combination.
     steps: usize,
     since: usize,
-    /// ‖f‖ before a combination that has not been judged.
-    tried: Option<T>,
+    /// The largest ‖f‖ after a combination that has not been judged.
+    goal: Option<T>,
+    /// How far the next step goes straight ahead; 0 for a combination.
+    ahead: T,
     /// Iterations of a solve before it begins to remember.
     from: usize,
 }
@@ -50,20 +67,27 @@ impl<T: Real> Anderson<T> {
         (made.d_u.len() >= MEMORY.checked_mul(n)? && made.start.len() >= n).then_some(made)
     }
 
-    /// After iteration `k`, which `changed` the map: remembers it, or begins.
-    pub(super) fn after(&mut self, k: usize, changed: bool, tape: &mut Tape<T>) {
+    /// After iteration `k`, which `changed` the map: remembers it, or begins. Tries a step only if another iteration can judge it
+    /// before the solve ends.
+    pub(super) fn after(&mut self, k: usize, changed: bool, judged: bool, tape: &mut Tape<T>) {
         if k + 1 < self.from {
             return;
         }
         if changed || k + 1 == self.from {
             self.begin(k + 1, tape);
         } else {
-            self.step(k, tape);
+            self.step(k, judged, tape);
         }
+    }
+
+    /// Whether the next iteration will judge a step: until then it may be taken back, and its residuals mean nothing.
+    pub(super) fn is_on_trial(&self) -> bool {
+        self.goal.is_some()
     }
 
     /// Before the first iteration.
     pub(super) fn start(&mut self, tape: &Tape<T>) {
+        self.ahead = T::ZERO;
         if self.from == 0 {
             self.begin(0, tape);
         }
@@ -81,7 +105,7 @@ impl<T: Real> Anderson<T> {
     /// Before iteration `k`, after a change of the map or of the state: forgets everything.
     fn begin(&mut self, k: usize, tape: &Tape<T>) {
         self.ensure(tape.states);
-        (self.count, self.next, self.steps, self.since, self.tried) = (0, 0, 0, 0, None);
+        (self.count, self.next, self.steps, self.since, self.goal) = (0, 0, 0, 0, None);
         self.set_start(k, tape);
     }
 
@@ -91,18 +115,17 @@ impl<T: Real> Anderson<T> {
     }
 
     /// After iteration `k`: remembers it, and combines the last ones if it is time.
-    fn step(&mut self, k: usize, tape: &mut Tape<T>) {
+    fn step(&mut self, k: usize, judged: bool, tape: &mut Tape<T>) {
         let n = tape.states;
         let (z, u) = (tape.z(k + 1), tape.u(k + 1));
         self.f.swap(0, 1);
         let each = self.f[0].iter_mut().zip(self.start.iter()).zip(z.iter().zip(u));
         each.for_each(|((f, &w), (&z, &u))| *f = (z + u) - w);
         let size = norm(&self.f[0][..n]);
-        let worse = self
-            .tried
-            .take()
-            .is_some_and(|before| size.partial_cmp(&before).is_none_or(|order| order.is_gt()));
+        let worse =
+            self.goal.take().is_some_and(|goal| size.partial_cmp(&goal).is_none_or(|order| order.is_gt()));
         if worse {
+            self.ahead = if self.ahead > T::ZERO { T::ZERO } else { T::from_f64(REACH) };
             // Back to where the combination began.
             let (row, z_row) = (tape.row(k + 1) * n, tape.z_row(k + 1) * n);
             tape.z[z_row..z_row + n].copy_from_slice(&self.last[0][..n]);
@@ -115,10 +138,21 @@ impl<T: Real> Anderson<T> {
         self.last[0][..n].copy_from_slice(z);
         self.last[1][..n].copy_from_slice(u);
         (self.steps, self.since) = (self.steps + 1, self.since + 1);
-        if self.since > EVERY && self.count > 1 && size > T::ZERO && size.is_finite() {
-            self.combine(k, n, size, tape);
+        if !judged || self.since <= EVERY || self.count < 2 || !(size > T::ZERO && size.is_finite()) {
+            return self.set_start(k + 1, tape);
         }
-        self.set_start(k + 1, tape);
+        self.since = 0;
+        if self.ahead > T::ZERO {
+            self.straight(k, n, tape);
+            self.set_start(k + 1, tape);
+            self.goal = Some(size * T::from_f64(STRAIGHT));
+        } else if self.combine(k, n, tape) {
+            self.set_start(k + 1, tape);
+            let reach = T::from_f64(REACH) * size / self.step_len(n);
+            self.goal = Some(if reach < T::ONE { size * reach.sqrt() } else { size });
+        } else {
+            self.set_start(k + 1, tape);
+        }
     }
 
     fn remember(&mut self, n: usize, z: &[T], u: &[T]) {
@@ -138,23 +172,45 @@ impl<T: Real> Anderson<T> {
         self.next = (self.next + 1) % MEMORY;
     }
 
-    /// Writes the combination in the place of z and u after iteration `k`.
-    fn combine(&mut self, k: usize, n: usize, size: T, tape: &mut Tape<T>) {
+    /// ‖w − w'‖ from before a combination to after it.
+    fn step_len(&self, n: usize) -> T {
+        let [z, u] = &self.last;
+        let step = |i: usize| self.start[i] - (z[i] + u[i]);
+        // In two passes: squares of a step that is far too long would overflow.
+        let largest = (0..n).fold(T::ZERO, |m, i| m.max(step(i).abs()));
+        if largest > T::ZERO && largest.is_finite() {
+            largest * (0..n).map(|i| step(i) / largest).map(|s| s * s).sum::<T>().sqrt()
+        } else {
+            largest
+        }
+    }
+
+    /// Goes on in the direction of the last iteration.
+    fn straight(&mut self, k: usize, n: usize, tape: &mut Tape<T>) {
+        let last = (self.next + MEMORY - 1) % MEMORY * n;
+        let (row, z_row) = (tape.row(k + 1) * n, tape.z_row(k + 1) * n);
+        axpy(&mut tape.z[z_row..z_row + n], self.ahead, &self.d_z[last..][..n]);
+        axpy(&mut tape.u[row..row + n], self.ahead, &self.d_u[last..][..n]);
+        // What follows if this one is not taken back.
+        self.ahead += self.ahead;
+    }
+
+    /// Writes the combination in the place of z and u after iteration `k`; false if there is none.
+    fn combine(&mut self, k: usize, n: usize, tape: &mut Tape<T>) -> bool {
         let m = self.count;
         let mut gamma = [T::ZERO; MEMORY];
         for (j, gamma) in gamma.iter_mut().enumerate().take(m) {
             *gamma = dot(&self.d_f[j * n..][..n], &self.f[0][..n]);
         }
-        self.since = 0;
         if !solve(&self.gram, m, &mut gamma) {
-            return;
+            return false;
         }
         let (row, z_row) = (tape.row(k + 1) * n, tape.z_row(k + 1) * n);
         for (j, &g) in gamma.iter().enumerate().take(m) {
             axpy(&mut tape.z[z_row..z_row + n], -g, &self.d_z[j * n..][..n]);
             axpy(&mut tape.u[row..row + n], -g, &self.d_u[j * n..][..n]);
         }
-        self.tried = Some(size);
+        true
     }
 }
 

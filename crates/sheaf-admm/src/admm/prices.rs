@@ -2,6 +2,7 @@
 
 use super::{Problem, Workspace};
 use crate::error::check_len;
+use crate::z_update::Agreement;
 use crate::{Error, ErrorKind, Real, Result};
 
 impl<T: Real> Problem<'_, T> {
@@ -15,6 +16,15 @@ impl<T: Real> Problem<'_, T> {
     ///
     /// Returns the norm of ρu − Fᵀλ: 0 up to the tolerance of the solve if it has converged.
     pub fn prices(&self, ws: &mut Workspace<T>, lambda: &mut [T]) -> Result<T> {
+        self.prices_and(true, ws, lambda)
+    }
+
+    /// The same, without the norm where it would cost another product: where all edges are soft.
+    pub(crate) fn prices_alone(&self, ws: &mut Workspace<T>, lambda: &mut [T]) -> Result<()> {
+        self.prices_and(false, ws, lambda).map(|_| ())
+    }
+
+    fn prices_and(&self, rest: bool, ws: &mut Workspace<T>, lambda: &mut [T]) -> Result<T> {
         let (sheaf, samples) = (self.op.sheaf(), self.op.samples());
         check_len("prices", samples * sheaf.edge_len(), lambda.len())?;
         let solved = ws.tape.ran.is_some_and(|ran| ran > 0) && ws.tape.states == self.op.state_len();
@@ -26,13 +36,18 @@ impl<T: Real> Problem<'_, T> {
         ws.check.ensure(self.z_update.residual_scratch_len(&self.op.sample(0)));
         let Workspace { tape, work, check, .. } = ws;
         let rho = self.penalty_of(&work.rho);
-        let mut rest = T::ZERO;
+        let soft = self.z_update.agreement().0 != Agreement::Hard && !self.op.has_hard_edges();
+        let mut left = T::ZERO;
         for b in 0..samples {
             let own = b * n..(b + 1) * n;
             let (z, u) = (&tape.z(ran)[own.clone()], &tape.u(ran)[own]);
             let (op, lambda) = (self.op.sample(b), &mut lambda[b * e..(b + 1) * e]);
-            rest = rest.max(self.z_update.multipliers(&op, &rho, z, u, lambda, check));
+            if soft && !rest {
+                self.z_update.soft_multipliers(&op, z, lambda, &mut check[..sheaf.row_len()]);
+            } else {
+                left = left.max(self.z_update.multipliers(&op, &rho, z, u, lambda, check));
+            }
         }
-        Ok(rest)
+        Ok(left)
     }
 }

@@ -79,7 +79,9 @@ impl<T: Real> Problem<'_, T> {
             late = deadline.is_some_and(|deadline| self.op.sheaf().any(Instant::now() >= deadline));
             let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
             let mut changed = false;
-            let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late);
+            // A step on trial may be taken back: a penalty that followed from its residuals would stay.
+            let trial = anderson.as_ref().is_some_and(|a| a.is_on_trial());
+            let due = options.balancing.filter(|b| b.is_due(k - 1) && running[0] && !last && !late && !trial);
             if let Some(balancing) = due {
                 // The penalty is that of the scaled problem, and so are the residuals that it balances.
                 let (rho, met) = (self.penalty_of(&work.rho), !work.missed[0]);
@@ -106,7 +108,7 @@ impl<T: Real> Problem<'_, T> {
                 }
             }
             if let (Some(anderson), true) = (anderson, running[0] && !last && !late && !A::ACTS) {
-                anderson.after(k - 1, changed, tape);
+                anderson.after(k - 1, changed, k + 1 < options.iterations, tape);
             }
         }
         ws.tape.record_factor(k, factor);

@@ -117,8 +117,7 @@ impl Solver {
         workspace.fit(&problem, Mode::Solve);
         workspace.measure_in(Units { state: solver.unit.clone(), cost: solver.compiled.scaling.cost });
         // Conjugate gradients to a low accuracy are not affine in their target.
-        let iterative = matches!(&solver.z_update, ZUpdate::Exact(exact) if exact.is_iterative());
-        if !iterative && settings.consensus == Consensus::Exact {
+        if matches!(&solver.z_update, ZUpdate::Exact(exact) if exact.is_affine()) {
             workspace.accelerate(n, if n <= ACCELERATED { 0 } else { LATE });
         }
         solver.workspace = workspace;
@@ -243,7 +242,7 @@ impl Solver {
         (self.prepared, self.moved) = (true, false);
         self.solution.iterations = report.iterations;
         if !self.workspace.x().is_empty() {
-            problem.prices(&mut self.workspace, &mut self.edges.lambda)?;
+            problem.prices_alone(&mut self.workspace, &mut self.edges.lambda)?;
             self.x.copy_from_slice(self.workspace.x());
             self.z.copy_from_slice(self.workspace.z());
             self.u.copy_from_slice(self.workspace.u());

@@ -42,6 +42,7 @@ impl<T: Real> ZUpdate<T> {
             Self::Cg(s) => s.carry_len(op) * op.samples(),
             Self::Asynchronous(s) => s.carry_len(op).saturating_mul(op.samples()),
             Self::EdgeSpace(s) => s.carry_len(op) * op.samples(),
+            Self::Exact(s) => s.carry_len() * op.samples(),
             _ => 0,
         }
     }

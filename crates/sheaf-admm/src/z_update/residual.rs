@@ -116,6 +116,9 @@ impl<T: Real> ZUpdate<T> {
             let [value, u, v, b] = norms_of_edges(sheaf, values);
             Measured { value, size: u.max(v).max(b), count }
         });
+        if agreement == Agreement::Hard && !self.leaves_range() {
+            return ConsensusResidual { edges, stationarity: None };
+        }
         self.pull(op, r);
         op.raw().coboundary_t(r, g, rows);
         if let (false, Some(units)) = (any_hard, units) {
@@ -167,6 +170,12 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
+    /// The multipliers γω U'(F z − b) of soft edges; 0 on hard ones.
+    pub(crate) fn soft_multipliers(&self, op: &SheafOp<'_, T>, z: &[T], lambda: &mut [T], rows: &mut [T]) {
+        op.raw().residual(z, lambda, rows);
+        self.pull(op, lambda);
+    }
+
     /// The multipliers of the edges of one sample (the prices of b), `[edge_len]`: γω(F z − b) on soft edges, and on hard
     /// ones the λ for which Fᵀλ is closest to what remains of ρu. Returns the norm of the rest that no λ explains. Where
     /// rows of F depend on each other λ is not unique; this one has the smallest norm, or is 0 off a spanning tree where a
@@ -184,9 +193,14 @@ impl<T: Real> ZUpdate<T> {
         let mut scratch = Scratch::new(scratch);
         let rows = scratch.take(sheaf.row_len());
         let (g, d) = (scratch.take(sheaf.state_len()), scratch.take(sheaf.state_len()));
-        op.raw().residual(z, lambda, rows);
-        self.pull(op, lambda);
-        op.raw().coboundary_t(lambda, g, rows);
+        if self.agreement().0 == Agreement::Hard {
+            // Nothing follows from F z − b, which is 0.
+            lambda.fill(T::ZERO);
+            g.fill(T::ZERO);
+        } else {
+            self.soft_multipliers(op, z, lambda, rows);
+            op.raw().coboundary_t(lambda, g, rows);
+        }
         for (i, range) in sheaf.state_offsets().windows(2).enumerate() {
             for k in range[0]..range[1] {
                 d[k] = rho.of(i) * u[k] - g[k];
@@ -199,8 +213,7 @@ impl<T: Real> ZUpdate<T> {
             // g is free: the λ of soft edges are 0 where all edges are hard.
             g.copy_from_slice(d);
             if exact.tree_multipliers(lambda, g) {
-                op.raw().coboundary_t(lambda, g, rows);
-                return norm(d.iter().zip(g.iter()).map(|(&d, &g)| d - g));
+                return norm(g.iter().copied());
             }
         }
         let goal = T::EPSILON * norm(d.iter().copied());

@@ -2,7 +2,7 @@
 
 use sheaf_admm::admm::Status;
 use sheaf_admm::network::{AgentGrad, Coupling, Edge, Network, Settings};
-use sheaf_admm::x_update::{Proximal, Quadratic, Simplex};
+use sheaf_admm::x_update::{Ball, Huber, Norm, Proximal, Quadratic, Simplex};
 use sheaf_admm::{ErrorKind, Matrix, Result};
 
 fn close(a: f64, b: f64) {
@@ -180,5 +180,34 @@ fn a_way_up_or_into_the_unknown_is_no_proof_of_unboundedness() {
         let solution = solver.solve().unwrap();
         assert_eq!(solution.status(), Status::Solved, "{up}");
         close(solution.x(b)[0], if up { 50.0 } else { -5.0 });
+    }
+}
+
+#[test]
+fn a_long_walk_in_a_straight_line_is_shortened() {
+    // A vertex of the ball holds x while its multiplier grows by the same step in every iteration, thousands of times. A penalty
+    // that followed from a combination of such steps sent Huber's x to 1e14, and it did not come back.
+    let mut net = Network::new();
+    let centre = vec![-0.2675030966685704, 1.2928820854952336, 0.6006606057021006];
+    let a = net.agent(Huber { weight: 1.3, delta: 0.4, centre }).unwrap();
+    let q = [-0.5763334472113669, 0.4829713241917044, 1.6462746863131144];
+    let b = net.agent(Quadratic::new(Matrix::identity(3), q)).unwrap();
+    let centre = vec![-0.6382879918060448, -1.2298664782164033, 0.9628123198102597];
+    let c = net.agent(Ball { norm: Norm::L1, radius: 0.8, centre }).unwrap();
+    let first = [[-0.5150655771368, 0.8790665124253744, 0.8798133362504735]];
+    let second = [[-0.1384600560206546, -0.18352518351364305, 0.9996912527361539]];
+    net.edge(Edge::new(a, first, b, second).offset([-0.11148830626780329])).unwrap();
+    let first = [[0.8035605612500148, 0.39110079032537354, 0.929660817065375]];
+    let second = [[1.657750369481729, 1.31029744226408, -0.5522667513011656]];
+    net.edge(Edge::new(b, first, c, second).offset([0.1])).unwrap();
+    let settings = Settings { tol: 1e-8, ..Settings::default() };
+    let mut solver = net.solver(settings).unwrap();
+    let solution = solver.solve().unwrap();
+    assert!(solution.is_solved() && solution.iterations() < 1000, "{}", solution.status());
+    // Whatever the limit of iterations, the last one is not on trial.
+    for iterations in 20..80 {
+        let mut solver = net.solver(Settings { iterations, ..settings }).unwrap();
+        let solution = solver.solve().unwrap();
+        assert!(solution.all_x().iter().all(|x| x.abs() < 10.0), "{iterations}: {:?}", solution.all_x());
     }
 }

@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod asynchronous_admm;
+mod choice;
 mod descent;
 mod edge_space;
 mod edges;

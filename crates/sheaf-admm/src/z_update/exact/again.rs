@@ -17,7 +17,7 @@ impl<T: Real> Exact<T> {
                 // Soft edges compare with the penalty: the factor is that of one h.
                 return scratch[system.symbolic.factor_len() + 1] == Weights::new(rho).mean;
             }
-            Method::Factor(_) | Method::Means(_) | Method::TooLarge(_) => {}
+            Method::Factor(_) | Method::Means(_) | Method::Edges(_) | Method::TooLarge(_) => {}
         }
         true
     }
@@ -39,7 +39,7 @@ impl<T: Real> Exact<T> {
                 system.pull(op, &stacks, weight, kept);
                 Ok(())
             }
-            Method::Factor(_) | Method::TooLarge(_) => Ok(()),
+            Method::Factor(_) | Method::Edges(_) | Method::TooLarge(_) => Ok(()),
         }
     }
 }

@@ -165,7 +165,7 @@ impl Components {
         }
     }
 
-    /// Multipliers x with Fᵀx = `flow`, which must be in the range of Fᵀ and is overwritten.
+    /// Multipliers x with Fᵀx = `flow`, which must be in the range of Fᵀ; leaves flow − Fᵀx, which is 0 but at the roots.
     pub(super) fn multipliers<T: Real>(
         &self,
         x: &mut [T],    // [edge_len]
@@ -174,7 +174,7 @@ impl Components {
         x.fill(T::ZERO);
         for Branch { parent, child, row } in self.branches.iter().rev().copied() {
             let Some(link) = self.links[row as usize] else { continue };
-            let through = flow[child as usize];
+            let through = std::mem::replace(&mut flow[child as usize], T::ZERO);
             let (a, c) = (T::from_f64(link.a), T::from_f64(link.c));
             if link.u == child {
                 x[row as usize] = through / a;

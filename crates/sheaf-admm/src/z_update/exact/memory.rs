@@ -1,5 +1,6 @@
 //! Scratch of the exact consensus step.
 
+use super::edges::EdgeSolve;
 use super::hard::hard_scratch_len;
 use super::stacks::Stacks;
 use super::{Exact, Method};
@@ -14,6 +15,7 @@ impl<T: Real> Exact<T> {
             Method::Factor(system) => pad(system.symbolic.factor_len() + 2),
             Method::Means(_) => pad(self.plan.sheaf.state_len()),
             Method::Iterative(system) => pad(system.room()),
+            Method::Edges(_) => pad(self.plan.sheaf.edge_len()),
             Method::TooLarge(_) => 0,
         }
     }
@@ -33,7 +35,7 @@ impl<T: Real> Exact<T> {
     fn prepare_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         let factor = match &self.plan.method {
             Method::Factor(system) => system.symbolic.nnz() + T::sparse_factor_scratch_len(&system.symbolic),
-            Method::Means(_) | Method::Iterative(_) | Method::TooLarge(_) => 0,
+            Method::Means(_) | Method::Iterative(_) | Method::Edges(_) | Method::TooLarge(_) => 0,
         };
         Stacks::scratch_len(op) + factor
     }
@@ -44,6 +46,7 @@ impl<T: Real> Exact<T> {
                 hard_scratch_len(op.sheaf()) + T::sparse_solve_scratch_len(&system.symbolic)
             }
             Method::Iterative(system) => system.scratch_len() + op.sheaf().row_len(),
+            Method::Edges(_) => EdgeSolve::scratch_len(op.sheaf()),
             Method::Means(_) | Method::TooLarge(_) => 3 * op.sheaf().state_len(),
         }
     }

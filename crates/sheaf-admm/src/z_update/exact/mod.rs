@@ -15,7 +15,8 @@
 //!
 //! Where all edges are hard and compare single numbers ([`Exact::for_maps`] looks), the solution has a closed form, a mean
 //! over each [component](components), and nothing is factored. Large soft systems ([`Exact::automatic`] looks) are solved by
-//! [conjugate gradients](iterative) that start at the previous z, where they [converge quickly](choice).
+//! [conjugate gradients](iterative) that start at the previous z, where they [converge quickly](choice); and so are hard and smaller
+//! soft ones whose factor would fill in, the hard ones [on the multipliers of the edges](edges).
 //!
 //! The adjoint is that of the [solution](super::solution), with the same factor. In the hard case this is the derivative
 //! along changes of F that keep its rank, the only ones along which the projection is smooth.
@@ -23,6 +24,7 @@
 mod again;
 mod choice;
 mod components;
+mod edges;
 mod hard;
 mod iterative;
 mod memory;
@@ -42,6 +44,7 @@ use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
 use crate::{Error, ErrorKind, Real, Result};
 use components::Components;
+use edges::EdgeSolve;
 use hard::Augmented;
 use iterative::{Iterative, REDUCE, STEPS};
 use stacks::Stacks;
@@ -86,6 +89,7 @@ enum Method {
     Factor(Box<System>),
     Means(Components),
     Iterative(Box<Iterative>),
+    Edges(EdgeSolve),
     /// The pattern of the factor did not fit into memory; the error is returned when it is used.
     TooLarge(Error),
 }
@@ -113,25 +117,22 @@ impl<T: Real> Exact<T> {
         Ok(Self::with(op.sheaf(), agreement, method))
     }
 
-    /// As [`for_maps`](Self::for_maps), but soft systems of more than 20,000 coupled numbers are solved by conjugate
-    /// gradients, to the accuracy that ADMM needs, instead of a factorisation, unless a trial shows that they are slow there and
-    /// that the factor is thin.
+    /// As [`for_maps`](Self::for_maps), but large systems, and those whose factor would fill in, are solved by conjugate gradients
+    /// to the accuracy that ADMM needs, where a trial shows that this is faster.
     pub fn automatic(op: &SheafOp<'_, T>, agreement: Agreement<T>) -> Result<Self> {
         let one = op.sample(0);
-        let Agreement::Soft { gamma } = agreement else { return Self::for_maps(op, agreement) };
-        if !op.has_hard_edges() && one.sheaf().state_len() > LARGE {
-            let mut scratch = vec![T::ZERO; Stacks::scratch_len(&one)];
-            let stacks = Stacks::new(&one, &mut scratch);
-            if let Some(system) = Iterative::new(&one, &stacks).filter(|s| s.unknowns() > LARGE) {
+        let mut scratch = vec![T::ZERO; Stacks::scratch_len(&one)];
+        let stacks = Stacks::new(&one, &mut scratch);
+        let method = match agreement {
+            Agreement::Hard => choice::hard(&one, &stacks)?,
+            // The multipliers of hard edges among soft ones need the factor.
+            Agreement::Soft { .. } if op.has_hard_edges() => return Self::for_maps(op, agreement),
+            Agreement::Soft { gamma } => {
                 let weight = |e: usize| gamma * one.edge_weights().map_or(T::ONE, |weights| weights[e]);
-                let method = match choice::factor(&one, &stacks, &system, weight)? {
-                    Some(factor) => Method::Factor(Box::new(factor)),
-                    None => Method::Iterative(Box::new(system)),
-                };
-                return Ok(Self::with(one.sheaf(), agreement, method));
+                choice::soft(&one, &stacks, weight)?
             }
-        }
-        Self::for_maps(op, agreement)
+        };
+        Ok(Self::with(one.sheaf(), agreement, method))
     }
 
     fn with(sheaf: &Sheaf, agreement: Agreement<T>, method: Method) -> Self {
@@ -143,16 +144,27 @@ impl<T: Real> Exact<T> {
     pub fn factor_len(&self) -> usize {
         match &self.plan.method {
             Method::Factor(system) => system.symbolic.factor_len(),
-            Method::Means(_) | Method::Iterative(_) | Method::TooLarge(_) => 0,
+            Method::Means(_) | Method::Iterative(_) | Method::Edges(_) | Method::TooLarge(_) => 0,
         }
+    }
+
+    /// Length of the multipliers that one iteration hands to the next.
+    pub(super) fn carry_len(&self) -> usize {
+        if matches!(self.plan.method, Method::Edges(_)) { self.plan.sheaf.edge_len() } else { 0 }
     }
 
     /// Whether the solve is only as accurate as ADMM needs it to be.
     pub fn is_iterative(&self) -> bool {
-        matches!(self.plan.method, Method::Iterative(_))
+        matches!(self.plan.method, Method::Iterative(_) | Method::Edges(_))
     }
 
-    /// Multipliers λ of large hard problems with Fᵀλ = `slope`, along a spanning tree; false if there is no such tree.
+    /// Whether z is nearly affine in the target, so that combinations of iterations mean something.
+    pub(crate) fn is_affine(&self) -> bool {
+        !matches!(self.plan.method, Method::Iterative(_))
+    }
+
+    /// Multipliers λ of large hard problems with Fᵀλ = `slope`, along a spanning tree; leaves what is not explained. False if there
+    /// is no such tree.
     pub(super) fn tree_multipliers(&self, lambda: &mut [T], slope: &mut [T]) -> bool {
         match &self.plan.method {
             Method::Means(components) if self.plan.sheaf.state_len() > LARGE => {
@@ -202,6 +214,10 @@ impl<T: Real> Exact<T> {
             Method::Iterative(system) => {
                 let weight = |e| self.coefficient(op, &weights, T::ZERO, e) * weights.mean;
                 return system.prepare(op, &stacks, &weights, weight, kept);
+            }
+            Method::Edges(system) => {
+                system.prepare(op, &stacks, &weights, &mut kept[..op.sheaf().edge_len()]);
+                return Ok(());
             }
             Method::TooLarge(error) => return Err(error.clone()),
         };
@@ -291,6 +307,10 @@ impl<T: Real> Exact<T> {
                 system.multipliers(op, coefficient, affine, z, x, rows);
                 Ok(())
             }
+            Method::Edges(system) => {
+                let inverse = &kept[..op.sheaf().edge_len()];
+                system.solve(op, weights, inverse, w, affine, z, x, work)
+            }
             Method::TooLarge(error) => Err(error.clone()),
         }
     }
@@ -302,7 +322,7 @@ impl<T: Real> Exact<T> {
         rho: &Penalty<'_, T>,
         w: &[T],      // [states]
         z_prev: &[T], // [states]
-        _carry: &mut [T],
+        carry: &mut [T],
         z: &mut [T], // [states]
         scratch: &mut [T],
     ) -> Result<InnerReport> {
@@ -310,6 +330,15 @@ impl<T: Real> Exact<T> {
         let (kept, work) = scratch.split_at_mut(self.room());
         if let Method::Iterative(system) = &self.plan.method {
             return system.solve(kept, w, z_prev, T::from_f64(REDUCE), true, z, work, STEPS);
+        }
+        if let Method::Edges(system) = &self.plan.method {
+            // λ = h x does not change when the penalty does.
+            let (weights, inverse) = (Weights::new(rho), &kept[..op.sheaf().edge_len()]);
+            carry.iter_mut().for_each(|x| *x /= weights.mean);
+            let reduce = edges::reduction(carry);
+            let report = system.step(op, &weights, inverse, w, reduce, edges::STEPS, z, carry, work);
+            carry.iter_mut().for_each(|x| *x *= weights.mean);
+            return Ok(report);
         }
         let mut work = Scratch::new(work);
         let x = work.take(op.sheaf().edge_len());
@@ -328,11 +357,13 @@ impl<T: Real> Exact<T> {
         d_z: &[T],
         d_w: &mut [T],
         _d_z_prev: &mut [T],
-        _d_carry: &mut [T],
+        d_carry: &mut [T],
         grad: &mut ConsensusGrad<'_, '_, T>,
         scratch: &mut [T],
     ) -> Result<()> {
         self.check_sheaf(op)?;
+        // The solution does not depend on where the solve started.
+        d_carry.fill(T::ZERO);
         let (kept, work) = scratch.split_at_mut(self.room());
         let (work, own) = work.split_at_mut(edge_vjp_scratch_len(op.sheaf()));
         let weights = Weights::new(rho);
