@@ -236,13 +236,15 @@ impl FileEdge {
                 format_args!("a number below {agents}"),
                 i,
             ))),
-            FileEnd::Name(name) => Err(at(key)(Error::new(
-                ErrorKind::OutOfRange,
-                "agent",
-                "the name of an agent of this file",
-                format_args!("\"{name}\""),
-            )
-            .hint("agents are named by their `name`, or by number, from 0"))),
+            FileEnd::Name(name) => Err(at(key)(
+                Error::new(
+                    ErrorKind::OutOfRange,
+                    "agent",
+                    "the name of an agent of this file",
+                    format_args!("\"{name}\""),
+                )
+                .hint("agents are named by their `name`, or by number, from 0"),
+            )),
         };
         let (a, b) = (find(&self.a, "a")?, find(&self.b, "b")?);
         let map_a = self.map_a.read(loader).map_err(at("F_a"))?;

@@ -215,8 +215,8 @@ fn steps<T: Real>(
     let (mut best, mut at) = (size, 0);
     p.iter_mut().zip(r.iter().zip(inverse)).for_each(|(p, (&r, &d))| *p = d * r);
     let mut c = dot(r, p);
-    // Written so that NaN ends the loop too.
-    while !(size <= goal) {
+    // NaN enters the loop, and ends it as not converged.
+    while size.partial_cmp(&goal).is_none_or(|order| order.is_gt()) {
         op.raw().coboundary_t(p, t, rows);
         weights.scale(op.sheaf(), t);
         op.raw().coboundary(t, k, rows);
