@@ -257,7 +257,7 @@ pub struct EvalArgs {
     /// Most iterations of a sample that does not settle
     #[arg(long, value_name = "K", value_parser = iterations, default_value = "400", requires = "until_settled")]
     pub max_iterations: usize,
-    /// Precision of the operands of matrix products, instead of the experiment's
+    /// Precision of the operands of matrix products; f32 if not given, whatever the training used
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionArg>,
     /// Agents that are not in step: delay=D,loss=P,activity=A. Messages come up to D descent steps late, a share P of them

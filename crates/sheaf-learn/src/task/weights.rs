@@ -19,11 +19,12 @@ pub struct Weights<K: Task> {
 }
 
 impl<K: Task> Weights<K> {
-    /// Loads the model from a weights file. The experiment and every tensor are checked.
+    /// Loads the model from a weights file. The experiment and every tensor are checked. Products are in full precision,
+    /// whatever the training used: bf16 is slow on many CPUs, and not all of them sum it in the same order.
     pub fn load(file: &WeightsFile) -> Result<Self> {
         let experiment: Experiment<K> = strict::of_weights(file, K::NAME)?;
         experiment.check()?;
-        let model = experiment.model()?;
+        let model = K::model(&experiment.model)?;
         let params = file.params(model.layout())?;
         Ok(Self { experiment, model, params })
     }
