@@ -13,7 +13,7 @@ use sheaf_tasks::sudoku::task::Sudoku;
 /// Parameters of the models as published. The sizes of Sudoku's message passing but the largest are those of this
 /// code: the paper gives them rounded, for an encoder that is larger than the released one; those of the descent and
 /// late experiments are ours.
-const PARAMETERS: [(&str, usize); 26] = [
+const PARAMETERS: [(&str, usize); 27] = [
     ("maze", 181_859),
     ("maze-descent", 91_492),
     ("maze-far", 181_859),
@@ -40,6 +40,7 @@ const PARAMETERS: [(&str, usize); 26] = [
     ("sudoku-mpnn-pm-lora-mean", 3_026_185),
     ("sudoku-orthonormal", 543_025),
     ("sudoku-scaled", 543_057),
+    ("sudoku-staged", 543_025),
 ];
 
 fn folder() -> PathBuf {

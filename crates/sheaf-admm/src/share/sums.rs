@@ -89,18 +89,26 @@ impl Sheaf {
         f: impl Fn(usize, &mut [T; K]),
         join: impl Fn(&mut [T; K], [T; K]),
     ) -> [T; K] {
-        let mut own = vec![[T::ZERO; K]; if self.agents() == 0 { 0 } else { chunks::count(self.agents()) }];
-        for (edge, &chunk) in self.edge_chunks().iter().enumerate() {
-            if let Some(sums) = own.get_mut(chunk as usize) {
-                f(edge, sums);
+        let count = if self.agents() == 0 { 0 } else { chunks::count(self.agents()) };
+        // Edges are in any order. So many chunks are summed in one pass over them, which needs no memory but the stack's.
+        const TOGETHER: usize = 64;
+        let each_chunk = |take: &mut dyn FnMut([T; K])| {
+            for first in (0..count).step_by(TOGETHER) {
+                let mut room = [[T::ZERO; K]; TOGETHER];
+                let own = &mut room[..TOGETHER.min(count - first)];
+                for (edge, &chunk) in self.edge_chunks().iter().enumerate() {
+                    let place = (chunk as usize).checked_sub(first);
+                    if let Some(sums) = place.and_then(|place| own.get_mut(place)) {
+                        f(edge, sums);
+                    }
+                }
+                own.iter().for_each(|&sums| take(sums));
             }
-        }
+        };
         let mut total = [T::ZERO; K];
         match self.share() {
-            None => own.into_iter().for_each(|sums| join(&mut total, sums)),
-            Some(share) => {
-                share.gather(|take| own.iter().for_each(|&sums| take(sums)), |sums| join(&mut total, sums))
-            }
+            None => each_chunk(&mut |sums| join(&mut total, sums)),
+            Some(share) => share.gather(each_chunk, |sums| join(&mut total, sums)),
         }
         total
     }

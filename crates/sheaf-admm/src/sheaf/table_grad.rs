@@ -2,7 +2,9 @@
 //!
 //! Agents of all chunks use the same stacks, so that the gradient of stack v is a sum over agents:
 //!
-//!     d_stack[v] = Σ_c Σ_(i in chunk c, index[i] = v) dF_i
+//! ```text
+//! d_stack[v] = Σ_c Σ_(i in chunk c, index[i] = v) dF_i
+//! ```
 //!
 //! Every chunk has a sum of its own for each stack that one of its agents uses, through all iterations. At the end they are
 //! added in the order of the chunks; a rank adds those of its chunks to the sum of the ranks before it, so that no rank holds

@@ -6,7 +6,7 @@ use super::{Action, Interventions};
 use crate::admm::Problem;
 use crate::sheaf::{Sheaf, SheafOp};
 use crate::x_update::Penalty;
-use crate::z_update::{Agreement, Cg, CgStart, Exact, Stop, ZUpdate};
+use crate::z_update::{Agreement, Cg, CgStart, Exact, Gram, REFRESH, Stop, ZUpdate};
 use crate::{Error, ErrorKind, Real, Result};
 
 /// Some iterations on one problem.
@@ -227,6 +227,13 @@ fn fit<T: Real>(solver: &mut ZUpdate<T>, sheaf: &Sheaf) {
             return;
         }
         ZUpdate::Orthonormal(s) if !sheaf.has_cliques() => s.agreement,
+        // The same steps on the states. Hard, both start so that nothing of z_prev remains.
+        ZUpdate::Gram(Gram { agreement, stop, guard, tikhonov }) if !sheaf.has_cliques() => {
+            let (start, refresh) = (CgStart::Zero, REFRESH);
+            let (agreement, stop, guard, tikhonov) = (*agreement, *stop, *guard, *tikhonov);
+            *solver = ZUpdate::Cg(Cg { agreement, stop, start, guard, tikhonov, refresh });
+            return;
+        }
         _ => return,
     };
     let (max_steps, relative) = REPLACEMENT;
