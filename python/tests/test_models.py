@@ -111,8 +111,8 @@ def test_sudoku():
     trace = model.trace(puzzles[0], 5)
     assert trace["predicted"].shape == (5, 9, 9) and trace["x"].shape == (5, 27, 288)
     np.testing.assert_array_equal(sa.sudoku.parse(sa.sudoku.draw(puzzles[0])), puzzles[0])
-    with pytest.raises(sa.Error, match="hint: trace the model instead"):
-        model.problem(puzzles[0])
+    arrays, options = model.problem(puzzles[0])
+    assert arrays["maps"].shape == (9, 32, 288) and (options["d_v"], options["d_e"]) == (288, 32)
 
 
 def test_mnist():
