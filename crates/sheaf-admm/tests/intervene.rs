@@ -6,9 +6,9 @@ use sheaf_admm::admm::intervene::{
 use sheaf_admm::admm::{Before, Mode, Options, Problem, Start, Workspace};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Maps, Sheaf, SheafOp};
 use sheaf_admm::x_update::{Diagonal, Objective, Penalty};
-use sheaf_admm::z_update::{Agreement, Cg, Exact, Stop, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, Exact, Stop, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
-use sheaf_testkit::TestRng;
+use sheaf_testkit::{TestRng, assert_close_max};
 
 /// x, z and u after every iteration.
 type Seen = Vec<[Vec<f64>; 3]>;
@@ -116,6 +116,18 @@ fn a_z_that_is_set_is_a_start_from_there() {
     let problem = grid.problem(&grid.sheaf);
     assert_eq!(seen[9], grid.solve(&problem, &z, &u, 6));
     assert_eq!(seen[..4], before[..]);
+}
+
+#[test]
+fn a_z_that_is_set_is_not_taken_for_the_one_whose_product_was_carried_on() {
+    for before in [Before::X, Before::Z, Before::U, Before::End] {
+        let kick = Intervention { k: 5, before: Some(before), action: set(Variable::Z, vec![4], 2.5) };
+        let [carried, computed] = [CgStart::Carried, CgStart::Published].map(|start| {
+            let hard = Cg { start, ..Cg::published(Agreement::Hard, 5) };
+            Grid { z_update: ZUpdate::Cg(hard), ..Grid::new(2) }.play(7, vec![kick.clone()]).unwrap().0
+        });
+        assert_close_max("states after a kick", &carried[6].concat(), &computed[6].concat(), 1e-11);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use sheaf_learn::model::evaluate::Single;
 use sheaf_learn::model::{ConsensusKind, CoordinationKind};
 use sheaf_learn::task::{Task, Weights};
 use sheaf_learn::train::WeightsFile;
+use sheaf_tasks::builtin::Builtin;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
@@ -106,16 +107,13 @@ pub fn open(name: &str, file: &WeightsFile) -> Result<Box<dyn Subject>> {
 
 /// The built-in weights of a task.
 pub fn builtin(task: &str) -> Result<Box<dyn Subject>> {
-    let bytes = match task {
-        Maze::NAME => Maze::BUILTIN,
-        Sudoku::NAME => Sudoku::BUILTIN,
-        Mnist::NAME => Mnist::BUILTIN,
-        other => {
-            return Err(Error::new(ErrorKind::Unsupported, "task", "maze, sudoku or mnist", other));
-        }
-    };
+    if ![Maze::NAME, Sudoku::NAME, Mnist::NAME].contains(&task) {
+        return Err(Error::new(ErrorKind::Unsupported, "task", "maze, sudoku or mnist", task));
+    }
     let name = format!("builtin:{task}");
-    open(&name, &WeightsFile::parse(&name, bytes)?)
+    let shipped = Builtin::parse(&name)?
+        .ok_or_else(|| Error::new(ErrorKind::Unsupported, "built-in weights", "those of a task", &name))?;
+    open(&name, &shipped.open()?)
 }
 
 struct Loaded<K: Task> {

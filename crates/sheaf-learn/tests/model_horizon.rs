@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sheaf_admm::admm::Adjoint;
-use sheaf_learn::model::{CoordinationKind, Horizon, Iterations, Loss, Targets};
+use sheaf_learn::model::{CoordinationKind, Disturbance, Horizon, Iterations, Loss, Targets};
 use sheaf_learn::train::loss::IGNORE;
 use sheaf_testkit::{TestRng, assert_gradient};
 
@@ -52,7 +52,16 @@ fn a_share_of_the_steps_is_early_with_gradients_through_all_iterations() {
 fn the_horizon_of_a_step_says_what_the_section_says() {
     let section = Iterations { train: 9, gradient: 5, adjoint: "implicit".into(), ..Iterations::default() };
     let horizon = section.horizon(1, 2, 3);
-    assert_eq!(horizon, Horizon { iterations: 9, window: 3, gradient: 5, implicit: true, draw: 3 });
+    let disturbance = Disturbance { seed: 1, ..Disturbance::default() };
+    assert_eq!(
+        horizon,
+        Horizon { iterations: 9, window: 3, gradient: 5, implicit: true, draw: 3, disturbance }
+    );
+    assert_eq!(horizon.disturbed_at(), None);
+    let section = Iterations { train: 9, gradient: 5, restart: 0.5, ..Iterations::default() };
+    assert_eq!(section.horizon(1, 2, 3).disturbed_at(), Some(4), "before the first iteration on the tape");
+    let early = Iterations { early_share: 1.0, ..section };
+    assert_eq!(early.horizon(1, 2, 3).disturbed_at(), None, "early steps learn from the start");
 }
 
 #[test]
@@ -68,6 +77,10 @@ fn sections_without_meaning_are_refused_by_key() {
         (Iterations { early_share: 1.5, ..usual() }, "iterations.early_share"),
         (Iterations { early_share: 0.5, early_max: 19, ..usual() }, "iterations.early_max"),
         (Iterations { early_max: 30, ..usual() }, "iterations.early_max"),
+        (Iterations { restart: 1.5, gradient: 5, ..usual() }, "iterations.restart"),
+        (Iterations { restart: 0.5, ..usual() }, "iterations.restart"),
+        (Iterations { noise: f64::NAN, gradient: 5, ..usual() }, "iterations.noise"),
+        (Iterations { noise: 0.1, ..usual() }, "iterations.noise"),
         (Iterations { tolerance: f64::NAN, ..usual() }, "iterations.tolerance"),
         (Iterations { adjoint: "none".into(), ..usual() }, "iterations.adjoint"),
         (Iterations { adjoint: "implicit".into(), gradient: 5, ..usual() }, "iterations.gradient"),

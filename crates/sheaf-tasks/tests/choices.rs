@@ -4,14 +4,21 @@ mod common;
 
 use common::{Case, Small, check_keys, differences};
 use sheaf_learn::model::evaluate::{Single, SolveOptions};
-use sheaf_learn::model::{Horizon, Worker};
+use sheaf_learn::model::{Disturbance, Horizon, Worker};
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 use sheaf_testkit::GradientCheck;
 
 /// Four iterations, two of which enter the loss.
-const SHORT: Horizon = Horizon { iterations: 4, window: 2, gradient: 0, implicit: false, draw: 0 };
+const SHORT: Horizon = Horizon {
+    iterations: 4,
+    window: 2,
+    gradient: 0,
+    implicit: false,
+    draw: 0,
+    disturbance: Disturbance { restart: 0.0, noise: 0.0, seed: 0 },
+};
 
 /// Consensus solved to rounding.
 const TIGHT: &[&str] = &["model.cg_tolerance=1e-13", "model.cg_steps=200"];

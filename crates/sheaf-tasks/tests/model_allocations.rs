@@ -56,6 +56,9 @@ fn check_run<K: Small>(keys: &[&str]) {
 fn whole_steps_of_a_run_allocate_nothing_after_warm_up() {
     check_run::<Maze>(&[]);
     check_run::<Maze>(&["model.consensus=descent", "model.asynchronous=delay=4,loss=0.2,activity=0.7"]);
+    let disturbed = ["iterations.gradient=3", "iterations.restart=0.9", "iterations.noise=0.1"];
+    check_run::<Maze>(&[&disturbed[..], &["train.loss_window=2"]].concat());
+    check_run::<Sudoku>(&disturbed);
     check_run::<Mnist>(&[]);
     check_run::<Sudoku>(&["data.relabel=true", "data.permute=true"]);
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{Case, Small, differences};
 use sheaf_learn::model::evaluate::{Single, SolveOptions};
 use sheaf_learn::model::settle::Settling;
-use sheaf_learn::model::{Batch, Horizon, Worker};
+use sheaf_learn::model::{Batch, Disturbance, Horizon, Worker};
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
@@ -72,6 +72,29 @@ fn agents_out_of_step_draw_other_numbers_in_every_step_and_for_every_sample() {
     assert_eq!(at(1), at(1));
     assert_ne!(at(1), at(2));
     assert_ne!(at(1), in_step.gradient(&params, Horizon::whole(4, 2)));
+}
+
+#[test]
+fn disturbed_steps_draw_their_own_numbers_and_give_the_same_bits_every_time() {
+    fn check<K: Small>() {
+        let case = Case::<K>::new(&[], 7);
+        let params = case.noisy(4);
+        let usual = Horizon { gradient: 2, draw: 1, ..Horizon::whole(5, 2) };
+        let at = |draw, restart, noise| {
+            let disturbance = Disturbance { restart, noise, seed: 3 };
+            case.gradient(&params, Horizon { draw, disturbance, ..usual })
+        };
+        let plain = case.gradient(&params, usual);
+        assert_eq!(at(1, 0.0, 0.0), plain);
+        for (restart, noise) in [(0.9, 0.0), (0.0, 0.1)] {
+            assert_eq!(at(1, restart, noise), at(1, restart, noise), "{}", K::NAME);
+            assert_ne!(at(1, restart, noise), at(2, restart, noise), "{}", K::NAME);
+            assert_ne!(at(1, restart, noise), plain, "{}", K::NAME);
+        }
+    }
+    check::<Maze>();
+    check::<Mnist>();
+    check::<Sudoku>();
 }
 
 #[test]

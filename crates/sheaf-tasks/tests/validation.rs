@@ -5,6 +5,8 @@ mod common;
 
 use common::experiment;
 use sheaf_learn::task::Task;
+use sheaf_tasks::maze::PATH;
+use sheaf_tasks::maze::data::MazeSet;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::sudoku::csv;
@@ -28,6 +30,32 @@ fn validation_mazes_are_neither_test_nor_training_mazes() {
     assert_ne!(larger(&plain), larger(&data), "larger mazes of validation are others too");
     let far = Maze::load(&experiment(&[&keys[..], &["eval.larger_size=73"]].concat())).unwrap();
     assert_eq!((larger(&far).height, larger(&far).len()), (73, 3));
+}
+
+#[test]
+fn a_share_of_the_training_mazes_has_long_paths_and_none_of_them_is_held_out() {
+    let common = ["data.size=9", "data.min_path=4", "data.count=200", "data.test_count=40", "eval.larger=0"];
+    let long = ["data.long_share=0.25", "data.long_path=20"];
+    let steps = |set: &MazeSet, i: usize| 1 + set.label(i).iter().filter(|&&token| token == PATH).count();
+    for validation in ["data.validation_count=0", "data.validation_count=30"] {
+        let plain = Maze::load(&experiment(&[&common[..], &[validation]].concat())).unwrap();
+        let data = Maze::load(&experiment(&[&common[..], &long, &[validation]].concat())).unwrap();
+        assert_eq!((data.train.len(), &data.test), (200, &plain.test), "what is held out stays");
+        assert!((150..200).all(|i| steps(&data.train, i) >= 20));
+        assert_eq!(data.train.first(150), plain.train.first(150));
+        let held_out = data.test.keys();
+        let tests = Maze::load(&experiment(&common)).unwrap().test.keys();
+        assert!(data.train.keys().is_disjoint(&held_out) && data.train.keys().is_disjoint(&tests));
+    }
+    for (key, wrong) in [
+        ("data.long_share=1.5", "data.long_share"),
+        ("data.long_path=3", "data.long_path"),
+        ("data.long_path=1000", "minimum path"),
+    ] {
+        let other = long.into_iter().find(|other| other.split('=').next() != key.split('=').next());
+        let keys = [&common[..], &[key], other.as_slice()].concat();
+        assert_eq!(Maze::check(&experiment(&keys)).unwrap_err().place(), wrong);
+    }
 }
 
 #[test]

@@ -39,6 +39,12 @@ pub trait Actor<T> {
 
     /// Acts at a point of iteration `k`, counted from 0; returns whether it changed a state.
     fn act(&mut self, k: usize, before: Before, states: States<'_, T>) -> bool;
+
+    /// The last iteration that it acts in, if it acts only before x-updates. Such an actor may take part in a solve that
+    /// records no iteration before that one: what is differentiated then starts from the states that it left.
+    fn last(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl<T> Actor<T> for () {

@@ -27,8 +27,9 @@ impl<T: Real> Problem<'_, T> {
         self.solve_acting(start, options, ws, observer, &mut ())
     }
 
-    /// The same, with an actor that may change states between the updates. A solve that is acted upon cannot be
-    /// differentiated: the workspace must be made for [`Mode::Solve`](super::Mode::Solve).
+    /// The same, with an actor that may change states between the updates. What is acted upon cannot be differentiated: the
+    /// workspace must be made for [`Mode::Solve`](super::Mode::Solve), or the actor must be done
+    /// ([`Actor::last`]) when the first iteration that is recorded begins.
     pub fn solve_acting<A: Actor<T>>(
         &self,
         start: Start<'_, T>,
@@ -39,9 +40,11 @@ impl<T: Real> Problem<'_, T> {
     ) -> Result<SolveReport<T>> {
         // A solve that fails leaves no tape.
         ws.tape.ran = None;
-        if A::ACTS && ws.tape.recording {
+        let done = actor.last().is_some_and(|last| last <= options.skip());
+        if A::ACTS && ws.tape.recording && !done {
             let (place, expected) = ("workspace of a solve that is acted upon", "one made for Mode::Solve");
-            return Err(Error::new(ErrorKind::Unsupported, place, expected, "a tape for the reverse sweep"));
+            return Err(Error::new(ErrorKind::Unsupported, place, expected, "a tape for the reverse sweep")
+                .hint("an actor that is done before the first recorded iteration says so in Actor::last"));
         }
         let deadline = options.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         self.check_options(start, options, ws)?;

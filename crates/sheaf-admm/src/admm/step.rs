@@ -19,9 +19,7 @@ impl<T: Real> Problem<'_, T> {
         work: &mut Work<T>,
         actor: &mut A,
     ) -> Result<InnerTotals> {
-        if A::ACTS {
-            actor.act(k, Before::X, tape.states_at(k, Before::X));
-        }
+        self.act(k, Before::X, tape, actor);
         let (n, kept, x_only, draw) = (self.op.state_len(), tape.kept_len(self), tape.x_only, tape.draw);
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         let w = &mut work.w[..n];
@@ -33,7 +31,7 @@ impl<T: Real> Problem<'_, T> {
         if let Some(sleepers) = &sleepers {
             sleepers.hold_x(tape);
         }
-        if A::ACTS && actor.act(k, Before::Z, tape.states_at(k, Before::Z)) {
+        if self.act(k, Before::Z, tape, actor) {
             self.target(k, tape, w);
         }
         let mut report = InnerTotals::default();
@@ -44,7 +42,7 @@ impl<T: Real> Problem<'_, T> {
             let (op, z_update, when) = (&self.op, self.z_update, When { iteration: k, draw });
             report = z_update
                 .forward_keeping(when, op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
-            if A::ACTS && actor.act(k, Before::U, tape.states_at(k, Before::U)) {
+            if self.act(k, Before::U, tape, actor) {
                 self.target(k, tape, w);
             }
             // u-update: u + x̃ − z' = w − z'
@@ -61,13 +59,22 @@ impl<T: Real> Problem<'_, T> {
                 sub(u_next, w, z_next);
             }
         }
-        if A::ACTS {
-            actor.act(k, Before::End, tape.states_at(k, Before::End));
-        }
+        self.act(k, Before::End, tape, actor);
         for b in (0..running.len()).filter(|&b| !running[b]) {
             tape.hold(k, b, !x_only);
         }
         Ok(report)
+    }
+
+    /// Lets the actor change the states at a point of iteration `k`; returns whether it did.
+    #[inline(always)]
+    fn act<A: Actor<T>>(&self, k: usize, before: Before, tape: &mut Tape<T>, actor: &mut A) -> bool {
+        if !A::ACTS || !actor.act(k, before, tape.states_at(k, before)) {
+            return false;
+        }
+        let (c, row) = (tape.carries, tape.row(k + usize::from(before >= Before::U)));
+        self.z_update.forget_z(&mut tape.carry[row * c..][..c], tape.samples);
+        true
     }
 
     /// w = x̃ + u of iteration `k`, from the states as they are now.

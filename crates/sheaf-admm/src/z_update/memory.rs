@@ -47,6 +47,15 @@ impl<T: Real> ZUpdate<T> {
         }
     }
 
+    /// Drops what the carry says of z: the next solve starts from a z that no solve has computed. What agents out of step have
+    /// received stays theirs.
+    pub(crate) fn forget_z(&self, carry: &mut [T], samples: usize) {
+        if let Self::Cg(s) = self {
+            let one = carry.len() / samples.max(1);
+            carry.chunks_exact_mut(one.max(1)).for_each(|carry| s.forget_z(carry));
+        }
+    }
+
     /// Length of what a forward step can keep so that its adjoint need not replay it; 0 if the adjoint always replays.
     pub fn kept_len(&self, op: &SheafOp<'_, T>) -> usize {
         match self {

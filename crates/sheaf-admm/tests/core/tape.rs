@@ -1,9 +1,11 @@
 //! What a workspace records of a solve, and what a reverse sweep accepts.
 
-use sheaf_admm::admm::{Adjoint, Gradients, Iteration, Mode, Options, Problem, Seeds, Start, Workspace};
+use sheaf_admm::admm::{
+    Actor, Adjoint, Before, Gradients, Iteration, Mode, Options, Problem, Seeds, Start, States, Workspace,
+};
 use sheaf_admm::sheaf::MapsGrad;
 use sheaf_admm::x_update::{Curvature, Diagonal, Objective, ObjectiveGrad, Penalty, Qp};
-use sheaf_admm::z_update::{Agreement, Cg, ZUpdate};
+use sheaf_admm::z_update::{Agreement, Cg, CgStart, ZUpdate};
 use sheaf_admm::{ErrorKind, Result};
 use sheaf_testkit::{TestRng, assert_close_max};
 
@@ -160,4 +162,66 @@ fn an_iteration_that_fails_is_neither_shown_nor_recorded() {
     assert_kind(result, ErrorKind::Infeasible, "agent 0");
     assert_eq!(shown, 0);
     assert_kind(grid.reverse(&problem, Adjoint::Unrolled, &mut ws), ErrorKind::Unsupported, "reverse");
+}
+
+/// Changes z and u before one iteration, and remembers what it left.
+struct Kick {
+    at: usize,
+    last: Option<usize>,
+    left: [Vec<f64>; 2],
+}
+
+impl Actor<f64> for Kick {
+    fn act(&mut self, k: usize, before: Before, states: States<'_, f64>) -> bool {
+        let hits = k == self.at && before == Before::X;
+        if hits {
+            states.z.iter_mut().enumerate().for_each(|(i, z)| *z += 0.1 * (i % 5) as f64);
+            states.u.iter_mut().step_by(3).for_each(|u| *u = 0.0);
+            self.left = [states.z.to_vec(), states.u.to_vec()];
+        }
+        hits
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.last
+    }
+}
+
+#[test]
+fn states_changed_before_the_tape_begins_are_the_start_of_what_is_differentiated() {
+    let grid = Grid::new();
+    let carried = Cg { start: CgStart::Carried, ..Cg::published(Agreement::Hard, 4) };
+    for (name, cg) in [("soft", Cg::published(SOFT, 4)), ("hard, with a product carried on", carried)] {
+        let z_update = ZUpdate::Cg(cg);
+        let problem = grid.problem(&z_update);
+        for mode in [Mode::Differentiate { iterations: 5 }, Mode::Keep { iterations: 5 }] {
+            let kick = &mut Kick { at: 7, last: Some(7), left: Default::default() };
+            let (options, ws) = (Options::fixed(12).taping(5), &mut Workspace::new(&problem, mode));
+            problem.solve_acting(Start::Zeros, &options, ws, &mut (), kick).expect("solves");
+            let gradients = grid.reverse(&problem, Adjoint::LastSteps(5), ws).expect("reverses");
+            let [z, u] = &kick.left;
+            let alone = &mut Workspace::new(&problem, mode);
+            problem.solve(Start::Warm { z, u }, &Options::fixed(5), alone, &mut ()).expect("solves");
+            assert_eq!(ws.x(), alone.x(), "{name}");
+            let wanted = grid.reverse(&problem, Adjoint::LastSteps(5), alone).expect("reverses");
+            assert_eq!(gradients, wanted, "{name}");
+        }
+    }
+}
+
+#[test]
+fn states_changed_on_the_tape_are_refused() {
+    let (grid, z_update) = (Grid::new(), ZUpdate::Cg(Cg::published(SOFT, 4)));
+    let problem = grid.problem(&z_update);
+    let ws = &mut Workspace::new(&problem, Mode::Differentiate { iterations: 5 });
+    let options = Options::fixed(12).taping(5);
+    // Iteration 7 is the first on the tape. An actor that does not say when it is done may act at any time.
+    for (last, accepted) in [(Some(7), true), (Some(8), false), (None, false)] {
+        let kick = &mut Kick { at: 7, last, left: Default::default() };
+        let solved = problem.solve_acting(Start::Zeros, &options, ws, &mut (), kick);
+        match accepted {
+            true => drop(solved.expect("solves")),
+            false => assert_kind(solved, ErrorKind::Unsupported, "acted upon"),
+        }
+    }
 }

@@ -7,14 +7,13 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_kernels::simd::{self, Level};
 use sheaf_learn::limits::available_memory;
 use sheaf_learn::model::evaluate::SolveOptions;
-use sheaf_learn::train::WeightsFile;
+use sheaf_tasks::builtin;
 use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::task::{self, MazeWeights};
 
 use super::Job;
 use crate::report::{Report, count, duration, rounded};
-use crate::tasks::ALL;
 
 /// Mazes of the self-test, of the size the built-in weights were trained on.
 const MAZES: usize = 8;
@@ -79,13 +78,12 @@ fn features() -> Vec<&'static str> {
 /// Reads every built-in file; its checksum covers every byte.
 fn weights(report: &mut Report) -> Result<()> {
     let mut rows = Vec::new();
-    for (task, bytes) in ALL.into_iter().filter_map(|task| Some((task, task.builtin()?))) {
-        let name = format!("builtin:{}", task.name());
-        let file = WeightsFile::parse(&name, bytes)?;
+    for shipped in &builtin::ALL {
+        let (name, file) = (shipped.name, shipped.open()?);
         let parameters = file.layout().len();
         file.params(&file.layout())?;
         report.line("weights", format!("{name}: whole, {} parameters", count(parameters)));
-        rows.push(json!({ "name": name, "parameters": parameters, "bytes": bytes.len() }));
+        rows.push(json!({ "name": name, "parameters": parameters, "bytes": shipped.bytes.len() }));
     }
     report.value("weights", rows);
     Ok(())

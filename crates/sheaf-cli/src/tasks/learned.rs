@@ -122,10 +122,6 @@ impl<K: Learned> Task for Agents<K> {
         K::NAME
     }
 
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(K::BUILTIN)
-    }
-
     fn solve(&self) -> Option<Verb> {
         Some(Verb::new::<K::Solve>(K::NAME))
     }

@@ -50,9 +50,6 @@ pub trait Task: Sync {
     /// Its name in experiments, weights and arguments.
     fn name(&self) -> &'static str;
 
-    /// The weights that ship with the program.
-    fn builtin(&self) -> Option<&'static [u8]>;
-
     /// `sheaf solve` for this task, if single samples can be solved and drawn.
     fn solve(&self) -> Option<Verb> {
         None

@@ -11,9 +11,7 @@ use sheaf_tasks::maze::carve::MazeShape;
 use sheaf_tasks::maze::data::generate;
 use sheaf_tasks::maze::metrics::argmax;
 use sheaf_tasks::maze::solve::Solver;
-use sheaf_tasks::maze::task::{
-    BUILTIN, DIRECTIONS, Maze, MazeBoard, MazeConfig, MazeReader, MazeSamples, board,
-};
+use sheaf_tasks::maze::task::{DIRECTIONS, Maze, MazeBoard, MazeConfig, MazeReader, MazeSamples, board};
 use sheaf_tasks::maze::text::{self, TRAINED_SIZE};
 use sheaf_tasks::maze::{CLASSES, EMPTY, GOAL, START, WALL};
 
@@ -111,8 +109,6 @@ struct Mazes {
 }
 
 impl Explorable for Maze {
-    const BUILTIN: &'static [u8] = BUILTIN;
-
     fn field(config: &MazeConfig, input: &Value, more: &[Value], limits: &Limits) -> Result<Box<dyn Field>> {
         let first = script::input::<MazeInput>("input", input)?.tokens("input", None, limits)?;
         let (mut inputs, mut labels, mut steps) = (Vec::new(), Vec::new(), Vec::new());

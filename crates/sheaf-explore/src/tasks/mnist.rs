@@ -11,7 +11,7 @@ use sheaf_learn::rng::Stream;
 use sheaf_tasks::maze::task::DIRECTIONS;
 use sheaf_tasks::mnist::metrics::{agent_votes, vote};
 use sheaf_tasks::mnist::shifts::{Draw, Shift};
-use sheaf_tasks::mnist::task::{BUILTIN, Mnist, MnistBoard, MnistConfig, PictureSamples, board};
+use sheaf_tasks::mnist::task::{Mnist, MnistBoard, MnistConfig, PictureSamples, board};
 use sheaf_tasks::mnist::{fit, pen};
 
 use super::{Answer, Explorable, Field, Geometry, byte};
@@ -134,8 +134,6 @@ struct Pictures {
 }
 
 impl Explorable for Mnist {
-    const BUILTIN: &'static [u8] = BUILTIN;
-
     fn field(config: &MnistConfig, input: &Value, more: &[Value], limits: &Limits) -> Result<Box<dyn Field>> {
         let mut given = vec![("input".to_string(), script::input::<PictureInput>("input", input)?)];
         for (i, value) in more.iter().enumerate() {

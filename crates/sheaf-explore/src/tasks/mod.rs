@@ -80,9 +80,6 @@ pub trait Field: Sync {
 
 /// A task that can be explored.
 pub trait Explorable: Task {
-    /// The weights that ship with the program.
-    const BUILTIN: &'static [u8];
-
     /// The samples of an experiment: the input at the start and all others.
     fn field(config: &Self::Config, input: &Value, more: &[Value], limits: &Limits)
     -> Result<Box<dyn Field>>;

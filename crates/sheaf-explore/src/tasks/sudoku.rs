@@ -10,7 +10,7 @@ use sheaf_tasks::sudoku::generate::{Kind, draw};
 use sheaf_tasks::sudoku::metrics::completes;
 use sheaf_tasks::sudoku::rounds::Reading;
 use sheaf_tasks::sudoku::solver::{Verdict, conflicts, solve};
-use sheaf_tasks::sudoku::task::{BUILTIN, Boards, Sudoku, SudokuBoard, SudokuConfig, board};
+use sheaf_tasks::sudoku::task::{Boards, Sudoku, SudokuBoard, SudokuConfig, board};
 use sheaf_tasks::sudoku::{CELLS, Grid, UNITS, text};
 
 use super::{Answer, Explorable, Field, Geometry, byte};
@@ -73,8 +73,6 @@ struct Puzzles {
 }
 
 impl Explorable for Sudoku {
-    const BUILTIN: &'static [u8] = BUILTIN;
-
     fn field(
         config: &SudokuConfig,
         input: &Value,

@@ -10,7 +10,7 @@ use crate::limits::{MAX_ITERATIONS, at_most, is_positive_f32};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Horizon {
     /// Iterations K.
     pub iterations: usize,
@@ -22,6 +22,27 @@ pub struct Horizon {
     pub implicit: bool,
     /// Number of the training step, from 1: agents out of step draw other numbers in every step. 0 outside of training.
     pub draw: u64,
+    /// What disturbs the states before the iterations that gradients go back through.
+    pub disturbance: Disturbance,
+}
+
+/// A disturbance of the states of a training step, so that agents learn to return to the answer: the first iteration that
+/// gradients go back through starts from states that no undisturbed solve would have reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Disturbance {
+    /// The largest share of the agents of a sample that start over: connected agents, whose share is drawn from 0 to this.
+    pub restart: f64,
+    /// Standard deviation of normal noise on z and u of all agents; every sample draws its own from 0 to this.
+    pub noise: f64,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+impl Disturbance {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.restart == 0.0 && self.noise == 0.0
+    }
 }
 
 /// Relative size at which the series of the implicit adjoint ends, and its maximum number of terms.
@@ -30,7 +51,8 @@ const IMPLICIT: (f64, usize) = (1e-5, 500);
 impl Horizon {
     /// Gradients go back through every iteration.
     pub fn whole(iterations: usize, window: usize) -> Self {
-        Self { iterations, window, gradient: 0, implicit: false, draw: 0 }
+        let disturbance = Disturbance::default();
+        Self { iterations, window, gradient: 0, implicit: false, draw: 0, disturbance }
     }
 
     /// The window, clamped.
@@ -41,6 +63,13 @@ impl Horizon {
     /// Iterations that gradients go back through.
     pub fn taped(&self) -> usize {
         if self.gradient == 0 { self.iterations } else { self.gradient.clamp(self.window(), self.iterations) }
+    }
+
+    /// The iteration, from 0, whose states are disturbed before it starts: the first that gradients go back through, if
+    /// there are others before it.
+    pub fn disturbed_at(&self) -> Option<usize> {
+        let at = self.iterations - self.taped();
+        (at > 0 && !self.disturbance.is_none()).then_some(at)
     }
 
     /// How the solver differentiates.
@@ -78,6 +107,10 @@ pub struct Iterations {
     pub early_share: f64,
     /// Most iterations of an early step; 0 means `train`.
     pub early_max: usize,
+    /// Largest share of the agents that start over where gradients begin; 0 for none. Needs `gradient`.
+    pub restart: f64,
+    /// Largest standard deviation of normal noise on the states there; 0 for none. Needs `gradient`.
+    pub noise: f64,
     /// Iterations of the first training step, when `ramp_steps` is not 0.
     pub ramp_from: usize,
     /// Training steps over which the iterations rise from `ramp_from` to `train`.
@@ -96,6 +129,8 @@ impl Default for Iterations {
             rounds: 1,
             early_share: 0.0,
             early_max: 0,
+            restart: 0.0,
+            noise: 0.0,
             ramp_from: 4,
             ramp_steps: 0,
         }
@@ -142,6 +177,18 @@ impl Iterations {
         if !(self.tolerance == 0.0 || is_positive_f32(self.tolerance)) {
             return wrong("tolerance", "a finite number above 0 that f32 can hold, or 0", &self.tolerance);
         }
+        if !(0.0..=1.0).contains(&self.restart) {
+            return wrong("restart", "a number from 0 to 1", &self.restart);
+        }
+        if !(self.noise == 0.0 || is_positive_f32(self.noise)) {
+            return wrong("noise", "a finite number above 0 that f32 can hold, or 0", &self.noise);
+        }
+        let disturbed =
+            [("restart", self.restart), ("noise", self.noise)].into_iter().find(|&(_, v)| v > 0.0);
+        if let Some((key, value)) = disturbed.filter(|_| self.gradient == 0) {
+            return wrong(key, "0 where gradients go back through all iterations", &value)
+                .map_err(|e| e.hint("iterations.gradient says through how many of the last ones they go"));
+        }
         if coordination != CoordinationKind::Admm {
             self.check_without_admm()?;
         }
@@ -160,6 +207,11 @@ impl Iterations {
         if self.tolerance > 0.0 {
             return refused("tolerance", "0 without residuals", &self.tolerance);
         }
+        for (key, value) in [("restart", self.restart), ("noise", self.noise)] {
+            if value > 0.0 {
+                return refused(key, "0 without z and u", &value);
+            }
+        }
         if self.implicit()? {
             return refused("adjoint", "\"unrolled\" without a fixed point", &self.adjoint);
         }
@@ -176,9 +228,11 @@ impl Iterations {
         if self.is_early(seed, step) {
             let more = self.early_max.saturating_sub(self.train);
             let iterations = self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
-            return Horizon { iterations, window, gradient: 0, implicit, draw };
+            return Horizon { implicit, draw, ..Horizon::whole(iterations, window) };
         }
-        Horizon { iterations: self.at(seed, step), window, gradient: self.gradient, implicit, draw }
+        let disturbance = Disturbance { restart: self.restart, noise: self.noise, seed };
+        let (iterations, gradient) = (self.at(seed, step), self.gradient);
+        Horizon { iterations, window, gradient, implicit, draw, disturbance }
     }
 
     /// Whether a step is an early one. Without early steps nothing is drawn.

@@ -49,7 +49,7 @@ pub mod worker;
 
 pub use batch::{Batch, BatchLoss, CHUNKS};
 pub use grid::ViewGrid;
-pub use horizon::{Horizon, Iterations};
+pub use horizon::{Disturbance, Horizon, Iterations};
 pub use hot::HotPaths;
 pub use loss::Loss;
 pub use net::{Decoder, DecoderGrad, Encoder, Rows};

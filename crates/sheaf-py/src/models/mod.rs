@@ -27,9 +27,10 @@ use sheaf_learn::model::settle::Settling;
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{Experiment, Task, Weights};
 use sheaf_learn::train::{Precision, WeightsFile, WeightsMeta, encode_weights, save_weights};
-use sheaf_tasks::maze::task::{self as maze_task, Maze};
-use sheaf_tasks::mnist::task::{self as mnist_task, Mnist};
-use sheaf_tasks::sudoku::task::{self as sudoku_task, Sudoku};
+use sheaf_tasks::builtin::Builtin;
+use sheaf_tasks::maze::task::Maze;
+use sheaf_tasks::mnist::task::Mnist;
+use sheaf_tasks::sudoku::task::Sudoku;
 
 use crate::arrays::{Held, array};
 use crate::errors::{Raised, wrong};
@@ -74,27 +75,17 @@ pub fn load(py: Python<'_>, source: std::path::PathBuf) -> PyResult<Model> {
     run(py, None, |_| Model::open(&source))
 }
 
-/// The weights that ship with the package.
-const BUILTIN: [(&str, &[u8]); 3] = [
-    ("builtin:maze", maze_task::BUILTIN),
-    ("builtin:sudoku", sudoku_task::BUILTIN),
-    ("builtin:mnist", mnist_task::BUILTIN),
-];
+/// Weights that ship with the package, or those of a file.
+fn weights(source: &Path) -> Result<WeightsFile> {
+    match Builtin::parse(&source.to_string_lossy())? {
+        Some(shipped) => shipped.open(),
+        None => WeightsFile::read(source),
+    }
+}
 
 impl Model {
     fn open(source: &Path) -> Result<Self> {
-        let name = source.to_string_lossy();
-        if !name.starts_with("builtin:") {
-            return Self::of(&WeightsFile::read(source)?);
-        }
-        match BUILTIN.into_iter().find(|(known, _)| *known == name) {
-            Some((name, bytes)) => Self::of(&WeightsFile::parse(name, bytes)?),
-            None => {
-                let known = BUILTIN.map(|(name, _)| name).join(" or ");
-                Err(Error::new(ErrorKind::Unsupported, "built-in weights", known, name)
-                    .hint("weights in a file are named by its path"))
-            }
-        }
+        Self::of(&weights(source)?)
     }
 
     fn of(file: &WeightsFile) -> Result<Self> {

@@ -10,13 +10,14 @@ use sheaf_learn::limits::MAX_EXPERIMENT_BYTES;
 use sheaf_learn::task::{Experiment, Task, Training};
 use sheaf_learn::train::file::read_text_at_most;
 use sheaf_learn::train::{
-    Init, Origin, Outcome, Plan, Prepared, Progress, Run, TrainEvent, TrainObserver, WeightsFile, stages,
+    Init, Origin, Outcome, Plan, Prepared, Progress, Run, TrainEvent, TrainObserver, stages,
     train as run_all, train_stages,
 };
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
 
+use super::weights;
 use crate::run::{Stop, run};
 
 /// Passes progress and evaluations on to a function of Python, and stops where it says so.
@@ -176,12 +177,4 @@ pub fn train<'py>(
         }
     }
     Ok(ending)
-}
-
-fn weights(path: &std::path::Path) -> Result<WeightsFile> {
-    let name = path.to_string_lossy();
-    match super::BUILTIN.into_iter().find(|(known, _)| *known == name) {
-        Some((name, bytes)) => WeightsFile::parse(name, bytes),
-        None => WeightsFile::read(path),
-    }
 }

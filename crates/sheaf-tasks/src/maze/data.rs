@@ -95,6 +95,13 @@ impl MazeSet {
         Self { inputs: self.inputs[..len].to_vec(), labels: self.labels[..len].to_vec(), ..*self }
     }
 
+    /// Appends mazes of the same size.
+    pub(super) fn append(&mut self, other: &Self) {
+        debug_assert_eq!((self.height, self.width), (other.height, other.width));
+        self.inputs.extend_from_slice(&other.inputs);
+        self.labels.extend_from_slice(&other.labels);
+    }
+
     fn push_from(&mut self, other: &Self, i: usize) {
         self.inputs.extend_from_slice(other.input(i));
         self.labels.extend_from_slice(other.label(i));
@@ -135,8 +142,7 @@ pub fn train_validation_split(
     let mut held_out = HashSet::new();
     generate_distinct(shape, seed, test, &mut held_out)?;
     let validation = draw_where(shape, seed, FIRST_VALIDATION_MAZE, validation, |key| held_out.insert(key))?;
-    let train = draw_where(shape, seed, FIRST_TRAINING_MAZE, train, |key| !held_out.contains(&key))?;
-    Ok((train, validation))
+    Ok((training(shape, seed, train, &held_out)?, validation))
 }
 
 /// A training and a test set of `seed`: no test maze is a variant of another test maze or of a training maze.
@@ -150,8 +156,12 @@ pub fn train_test_split(
 ) -> Result<(MazeSet, MazeSet)> {
     let mut held_out = HashSet::new();
     let test = generate_distinct(shape, seed, test, &mut held_out)?;
-    let train = draw_where(shape, seed, FIRST_TRAINING_MAZE, train, |key| !held_out.contains(&key))?;
-    Ok((train, test))
+    Ok((training(shape, seed, train, &held_out)?, test))
+}
+
+/// `count` training mazes of `seed`, none of them a variant of a maze with a key in `held_out`.
+pub fn training(shape: &MazeShape, seed: u64, count: usize, held_out: &HashSet<u128>) -> Result<MazeSet> {
+    draw_where(shape, seed, FIRST_TRAINING_MAZE, count, |key| !held_out.contains(&key))
 }
 
 /// Checks that a set of so many mazes can be held in memory, and read again from a file.

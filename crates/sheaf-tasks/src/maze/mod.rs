@@ -24,6 +24,7 @@ pub mod data;
 pub mod image;
 pub mod metrics;
 pub mod ranks;
+mod sections;
 pub mod solve;
 pub mod store;
 pub mod suite;

@@ -1,7 +1,6 @@
 //! The maze model as a declaration: tokens → RMSNorm → dense → GELU; agents on an eight-way grid; a decoder that reads
 //! view and state.
 
-use serde::{Deserialize, Serialize};
 use sheaf_admm::sheaf::{AgentGraph, Connectivity, Sheaf};
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 use sheaf_learn::config::TrainSection;
@@ -17,9 +16,9 @@ use sheaf_learn::rng::Stream;
 use sheaf_learn::task::{self, Board, BoardOf, Experiment, Loaded, ModelOf, Weights};
 use sheaf_learn::train::loss::IGNORE;
 
-use super::carve::MazeShape;
-use super::data::{MazeSet, check_count, generate, train_test_split, train_validation_split, validation};
+use super::data::{MazeSet, check_count, generate, validation};
 use super::metrics::{Judge, Summary, argmax};
+pub use super::sections::{MazeConfig, MazeData, MazeEval};
 use super::symmetry::Symmetry;
 use super::{CLASSES, PATH, UNUSED, WALL};
 
@@ -48,77 +47,6 @@ pub type MazeBoard = BoardOf<Maze>;
 pub type MazeExperiment = Experiment<Maze>;
 /// Trained model of mazes.
 pub type MazeWeights = Weights<Maze>;
-
-/// The `[data]` section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MazeData {
-    /// Rows and columns of a training maze; odd.
-    pub size: usize,
-    /// Minimum number of steps of a path.
-    pub min_path: usize,
-    /// Training mazes, before symmetries.
-    pub count: usize,
-    /// Test mazes.
-    pub test_count: usize,
-    /// Validation mazes, which take the place of the test mazes in all evaluations of a run; 0 for none.
-    pub validation_count: usize,
-    /// Seed of all sets. Separate from the run's seed, so that runs with other seeds see the same mazes.
-    pub seed: u64,
-    /// Whether a batch holds all eight symmetries of each of its mazes.
-    pub symmetries: bool,
-}
-
-impl Default for MazeData {
-    fn default() -> Self {
-        let (size, min_path, count, test_count, validation_count) = (19, 18, 10_000, 1_000, 0);
-        Self { size, min_path, count, test_count, validation_count, seed: 0, symmetries: true }
-    }
-}
-
-/// The `[model]` section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MazeConfig {
-    /// Width of the hidden layers of encoder and decoder.
-    pub hidden: usize,
-    /// Keys that every task has.
-    #[serde(flatten)]
-    pub common: ModelSection,
-}
-
-impl Default for MazeConfig {
-    fn default() -> Self {
-        Self { hidden: 256, common: ModelSection::default() }
-    }
-}
-
-/// The `[eval]` section: what is evaluated during training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MazeEval {
-    /// Held-out mazes evaluated; 0 for all.
-    pub test: usize,
-    /// Additional larger mazes evaluated; 0 for none.
-    pub larger: usize,
-    /// Their rows and columns.
-    pub larger_size: usize,
-    /// Their iterations; 0 for as many as the others have.
-    pub larger_iterations: usize,
-}
-
-impl Default for MazeEval {
-    fn default() -> Self {
-        Self { test: 0, larger: 100, larger_size: 37, larger_iterations: 0 }
-    }
-}
-
-impl MazeEval {
-    /// The shape of the larger mazes.
-    fn shape(&self) -> Result<MazeShape> {
-        MazeShape::new(self.larger_size, self.larger_size, self.larger_size.saturating_sub(1))
-    }
-}
 
 impl task::Task for Maze {
     const NAME: &'static str = "maze";
@@ -171,9 +99,7 @@ impl task::Task for Maze {
 
     fn check(experiment: &MazeExperiment) -> Result<()> {
         let data = &experiment.data;
-        let shape = MazeShape::new(data.size, data.size, data.min_path)?;
-        let counts = [data.count, data.test_count, data.validation_count];
-        counts.into_iter().try_for_each(|count| check_count(&shape, count))?;
+        data.check()?;
         check_count(&experiment.eval.shape()?, experiment.eval.larger)?;
         at_most("eval.larger_iterations", "of them", MAX_ITERATIONS, experiment.eval.larger_iterations)?;
         let wrong = |place: &str, expected: &str, got: usize| {
@@ -181,9 +107,6 @@ impl task::Task for Maze {
         };
         if data.count * Self::variants(data) < experiment.train.batch {
             return wrong("data.count", "mazes enough for one batch", data.count);
-        }
-        if data.test_count == 0 {
-            return wrong("data.test_count", "at least 1", 0);
         }
         if experiment.iterations.rounds != 1 {
             return wrong("iterations.rounds", "1: mazes have no rounds", experiment.iterations.rounds);
@@ -215,16 +138,10 @@ impl task::Task for Maze {
 
     fn load(experiment: &MazeExperiment) -> Result<Loaded<MazeSet>> {
         let data = &experiment.data;
-        let shape = MazeShape::new(data.size, data.size, data.min_path)?;
-        let (seed, count, tests) = (data.seed, data.count, data.test_count);
-        let validates = data.validation_count > 0;
-        let (train, test) = match validates {
-            true => train_validation_split(&shape, seed, count, tests, data.validation_count)?,
-            false => train_test_split(&shape, seed, count, tests)?,
-        };
+        let (train, test) = data.load()?;
         let (larger, shape) = (experiment.eval.larger, experiment.eval.shape()?);
-        let draw = if validates { validation } else { generate };
-        let more = (larger > 0).then(|| draw(&shape, seed ^ LARGER_SEED, larger)).transpose()?;
+        let draw = if data.validation_count > 0 { validation } else { generate };
+        let more = (larger > 0).then(|| draw(&shape, data.seed ^ LARGER_SEED, larger)).transpose()?;
         Ok(Loaded { train, test, more })
     }
 

@@ -138,6 +138,13 @@ impl<T: Real> Cg<T> {
         }
     }
 
+    /// Marks the L z of a carry as not computed: z has changed since.
+    pub(crate) fn forget_z(&self, carry: &mut [T]) {
+        if let Some(age) = carry.last_mut() {
+            *age = T::ZERO;
+        }
+    }
+
     /// Scratch of a forward solve.
     pub(crate) fn forward_scratch_len(&self, op: &SheafOp<'_, T>) -> usize {
         Work::len(op)

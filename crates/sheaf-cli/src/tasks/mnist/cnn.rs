@@ -8,7 +8,7 @@ use sheaf_learn::config::{PrecisionKind, Recipe, recipe, strict};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::task::{Loaded, Update};
 use sheaf_learn::train::{Prepared, WeightsFile};
-use sheaf_tasks::baselines::cnn::experiment::{BUILTIN, CnnExperiment, CnnTask, CnnWeights};
+use sheaf_tasks::baselines::cnn::experiment::{CnnExperiment, CnnTask, CnnWeights};
 use sheaf_tasks::baselines::cnn::{CnnClassifier, CnnModel};
 use sheaf_tasks::mnist::evaluate::evaluate_with;
 
@@ -34,10 +34,6 @@ fn experiment(place: &str, text: &str, overrides: &[String]) -> Result<CnnExperi
 impl Task for MnistCnn {
     fn name(&self) -> &'static str {
         "mnist-cnn"
-    }
-
-    fn builtin(&self) -> Option<&'static [u8]> {
-        Some(BUILTIN)
     }
 
     fn eval_options(&self) -> Command {

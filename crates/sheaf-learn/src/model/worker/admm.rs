@@ -6,6 +6,7 @@ use sheaf_admm::{Real, Result};
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::vector::add;
 
+use super::disturb::Disturbed;
 use super::objective::{Parts, PartsGrad, zeroed};
 use super::seen::{OfAdmm, Watcher};
 use super::{ChunkGrad, Columns, Setting};
@@ -73,6 +74,27 @@ impl<'c, T: Real> Posed<'c, T> {
         ws.fit(&self.problem, mode);
         let options = balanced(at, options);
         self.problem.solve(self.start(at), &options, ws, &mut OfAdmm(watcher)).map(drop)
+    }
+
+    /// Solves it for a training step, its states disturbed before iteration `k`.
+    pub fn solve_disturbed<E: Encoder, D: Decoder>(
+        &self,
+        at: &Setting<'_, T, E, D>,
+        options: &Options<T>,
+        mode: Mode,
+        ws: &mut Workspace<T>,
+        disturbed: &mut Disturbed,
+        k: usize,
+        horizon: &Horizon,
+    ) -> Result<()> {
+        ws.fit(&self.problem, mode);
+        let (options, start) = (balanced(at, options), self.start(at));
+        let first = match start {
+            Start::At(h) => Some(h),
+            _ => None,
+        };
+        let mut actor = disturbed.actor(at.sheaf, horizon.disturbance, options.draw, k, first);
+        self.problem.solve_acting(start, &options, ws, &mut (), &mut actor).map(drop)
     }
 }
 

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `setting` | model, parameters, agents and encoded views |
 //! | `admm`, `objective` | coordination by ADMM: the problem, its solve, its reverse sweep |
+//! | `disturb` | states changed before the iterations that gradients go back through |
 //! | `readout` | the decoder and the loss |
 //! | `seen` | what observers of an iteration see |
 //! | `play` | a sample with interventions |
@@ -11,6 +12,7 @@
 
 mod admm;
 mod chunk;
+mod disturb;
 mod objective;
 mod play;
 mod readout;
@@ -35,6 +37,7 @@ use crate::model::net::{Decoder, Encoder};
 use crate::model::tables::TableGrad;
 use crate::model::{CoordinationKind, Horizon};
 use admm::{Back, Posed};
+use disturb::Disturbed;
 use objective::Parts;
 use readout::Readout;
 
@@ -50,6 +53,7 @@ pub struct Worker<T: Real, D: Decoder> {
     maps: MapIndex<T>,
     ws: Workspace<T>,
     back: Back<T>,
+    disturbed: Disturbed,
     rounds: Rounds<T>,
     readout: Readout<T, D>,
     iterations: Vec<usize>, // [samples], those that ran
@@ -64,6 +68,7 @@ impl<T: Real, D: Decoder> Default for Worker<T, D> {
             maps: MapIndex::default(),
             ws: Workspace::default(),
             back: Back::default(),
+            disturbed: Disturbed::default(),
             rounds: Rounds::default(),
             readout: Readout::default(),
             iterations: Vec::new(),
@@ -175,7 +180,7 @@ impl<T: Real, D: Decoder> Worker<T, D> {
         for (k, d) in self.d_columns.iter_mut().enumerate().filter(|&(k, _)| at.reads(k)) {
             objective::zeroed(d, index.len() * at.model.heads.width_of(k));
         }
-        let Self { columns, d_columns, parts, maps, ws, back, rounds, readout, iterations } = self;
+        let Self { columns, d_columns, parts, maps, ws, back, disturbed, rounds, readout, iterations } = self;
         let n = index.len() * at.model.section.d_v;
         match at.model.choices.coordination {
             CoordinationKind::Admm => {
@@ -186,7 +191,11 @@ impl<T: Real, D: Decoder> Worker<T, D> {
                 let options = if horizon.implicit { options } else { options.x_only() };
                 let posed = Posed::new(at, index, columns, parts, maps)?;
                 // Storing the inner steps saves a quarter of the products at the cost of some megabytes per core.
-                posed.solve(at, &options, Mode::Keep { iterations }, ws, &mut ())?;
+                let mode = Mode::Keep { iterations };
+                match horizon.disturbed_at() {
+                    Some(k) => posed.solve_disturbed(at, &options, mode, ws, disturbed, k, &horizon)?,
+                    None => posed.solve(at, &options, mode, ws, &mut ())?,
+                }
                 let x = ws.last_x(horizon.window())?;
                 readout.loss(at, index, aim, x, tables, chunk);
                 let d_x = &readout.d_states[..horizon.window() * n];
