@@ -82,6 +82,7 @@ fn options() -> TrainOptions {
         steps: 10,
         schedule: Schedule { peak: 0.1, warmup: 2, decay: Decay::None },
         adamw: AdamW { weight_decay: 1e-3, ..AdamW::default() },
+        muon: None,
         clip: Some(1.0),
         ema: 0.9,
         mean: None,

@@ -51,6 +51,7 @@ fn options(steps: u64) -> TrainOptions {
         steps,
         schedule: Schedule { peak: 0.1, warmup: 3, decay: Decay::None },
         adamw: AdamW { weight_decay: 0.1, ..AdamW::default() },
+        muon: None,
         clip: Some(0.5),
         ema: 0.9,
         mean: None,

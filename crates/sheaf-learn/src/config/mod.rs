@@ -14,7 +14,7 @@ pub use strict::StrictConfig;
 pub use words::in_words;
 
 use crate::limits::{MAX_BATCH, MAX_ITERATIONS, at_most};
-use crate::train::{AdamW, Decay, MeanOf, OnNan, Schedule, TrainOptions};
+use crate::train::{AdamW, Decay, MeanOf, Muon, OnNan, Schedule, TrainOptions};
 use serde::{Deserialize, Serialize};
 use sheaf_admm::{Error, ErrorKind, Precision, Result};
 
@@ -72,6 +72,17 @@ pub enum OnNanKind {
     Rollback,
 }
 
+/// The rule that updates parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimiserKind {
+    /// AdamW, for all of them.
+    #[default]
+    AdamW,
+    /// Muon for matrices, AdamW for everything else.
+    Muon,
+}
+
 /// Precision of the operands of matrix products; sums are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +111,8 @@ pub struct TrainSection {
     pub steps: u64,
     /// Samples per batch.
     pub batch: usize,
+    /// The rule that updates parameters: `adamw` or `muon`.
+    pub optimiser: OptimiserKind,
     /// Learning rate after the warm-up.
     pub learning_rate: f64,
     /// Weight decay per unit of learning rate.
@@ -154,6 +167,7 @@ impl Default for TrainSection {
         Self {
             steps: 31_250,
             batch: 128,
+            optimiser: OptimiserKind::AdamW,
             learning_rate: 3e-4,
             weight_decay: 1e-6,
             epsilon: 1e-8,
@@ -196,6 +210,10 @@ impl TrainSection {
             steps: self.steps,
             schedule: Schedule { peak: self.learning_rate, warmup: self.warmup, decay },
             adamw: AdamW { weight_decay: self.weight_decay, eps: self.epsilon, ..AdamW::default() },
+            muon: match self.optimiser {
+                OptimiserKind::AdamW => None,
+                OptimiserKind::Muon => Some(Muon { weight_decay: self.weight_decay, ..Muon::default() }),
+            },
             clip: (self.clip > 0.0).then_some(self.clip),
             ema: self.ema,
             mean: self.mean(),

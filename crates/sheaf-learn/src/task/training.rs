@@ -11,7 +11,7 @@ use crate::limits::{check_memory, product};
 use crate::model::Batch;
 use crate::params::ParamLayout;
 use crate::rng::Stream;
-use crate::train::{StepStats, TrainOptions, TrainState, Trainable, Updated};
+use crate::train::{StepStats, TrainOptions, TrainState, Trainable, UpdateScratch, Updated};
 
 /// Model, data and buffers of a run.
 #[derive(Debug)]
@@ -151,27 +151,26 @@ impl<K: Task> Trainable for Training<K> {
     }
 }
 
-/// Complete updates of a run, as the trainer makes them: gradient, clipping, AdamW, running average.
+/// Complete updates of a run, as the trainer makes them: gradient, clipping, AdamW or Muon, running average.
 #[derive(Debug)]
 pub struct Update<M> {
     model: M,
     options: TrainOptions,
     state: TrainState,
-    grad: Vec<f32>,
+    scratch: UpdateScratch,
 }
 
 impl<M: Trainable> Update<M> {
     /// Starts at the initial parameters of a seed.
     pub fn new(model: M, options: TrainOptions, seed: u64) -> Self {
         let state = TrainState::new(model.initial(seed), seed);
-        let grad = vec![0.0; state.params.len()];
-        Self { model, options, state, grad }
+        Self { model, options, state, scratch: UpdateScratch::default() }
     }
 
     /// Makes one update. A batch whose loss or gradient is not finite is an error, and changes nothing.
     pub fn step(&mut self) -> Result<StepStats> {
         let Updated { batch, stats, grad_norm, rate } =
-            self.state.update(&mut self.model, &self.options, &mut self.grad)?;
+            self.state.update(&mut self.model, &self.options, &mut self.scratch)?;
         if rate.is_some() {
             return Ok(stats);
         }

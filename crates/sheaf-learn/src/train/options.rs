@@ -1,6 +1,7 @@
 //! Options of a run: length, learning rate, evaluation and checkpoint intervals, and the reaction to non-finite values.
 
 use super::adamw::AdamW;
+use super::muon::Muon;
 use super::schedule::Schedule;
 use sheaf_admm::error::check_positive;
 use sheaf_admm::{Error, ErrorKind, Result};
@@ -41,6 +42,8 @@ pub struct TrainOptions {
     pub schedule: Schedule,
     /// The update rule.
     pub adamw: AdamW,
+    /// The rule of matrices, if it is another one.
+    pub muon: Option<Muon>,
     /// Maximum gradient norm; `None` for no clipping.
     pub clip: Option<f64>,
     /// Decay of the running average.
@@ -71,6 +74,7 @@ impl TrainOptions {
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
         self.adamw.check()?;
+        self.muon.map_or(Ok(()), |muon| muon.check())?;
         self.clip.map_or(Ok(()), |max| check_positive("clip", max))?;
         for (place, value) in
             [("steps", self.steps), ("log_every", self.log_every), ("keep", self.keep as u64)]

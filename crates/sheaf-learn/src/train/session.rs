@@ -11,7 +11,7 @@ use super::run_dir::RunDir;
 use super::tensorboard::EventWriter;
 use super::tensors::Precision;
 use super::trainer::Run;
-use super::update::Updated;
+use super::update::{UpdateScratch, Updated};
 use super::weights::{WeightsMeta, save_weights};
 use super::{StepStats, Trainable};
 use sheaf_admm::error::check_finite;
@@ -24,7 +24,7 @@ pub(super) struct Session<'a> {
     observer: &'a mut dyn TrainObserver,
     dir: RunDir,
     at: Checkpoint,
-    grad: Vec<f32>, // [n]
+    scratch: UpdateScratch,
     metrics: MetricsWriter,
     events: EventWriter,
     /// The step of the last written checkpoint, if it equals `at`.
@@ -61,8 +61,8 @@ impl<'a> Session<'a> {
         };
         // A checkpoint that was chosen may lie elsewhere: the run keeps its own copy.
         let saved = (run.resume && run.checkpoint.is_none()).then_some(counters.step);
-        let grad = vec![0.0; at.state.params.len()];
-        let mut session = Self { model, run, observer, dir, at, grad, metrics, events, saved, clock };
+        let scratch = UpdateScratch::default();
+        let mut session = Self { model, run, observer, dir, at, scratch, metrics, events, saved, clock };
         session.observer.event(&TrainEvent::Started { step: session.step() });
         // A new run saves its initial state, so that there is always a checkpoint to return to.
         session.save()?;
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         let begin = Instant::now();
         let options = self.run.options;
         let Updated { batch, stats, grad_norm: norm, rate } =
-            match self.at.state.update(self.model, options, &mut self.grad) {
+            match self.at.state.update(self.model, options, &mut self.scratch) {
                 Err(error) if is_numeric(&error) => {
                     return self.lost(self.batch(), None, &described(&error)).map(|()| false);
                 }

@@ -3,6 +3,7 @@
 use super::checkpoint::TrainState;
 use super::clip::{clip_global_norm, global_norm};
 use super::ema::ema_update;
+use super::muon::{Muon, MuonScratch};
 use super::options::TrainOptions;
 use super::{StepStats, Trainable};
 use sheaf_admm::Result;
@@ -20,16 +21,25 @@ pub struct Updated {
     pub rate: Option<f64>,
 }
 
+/// Buffers of an update.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateScratch {
+    grad: Vec<f32>, // [n]
+    muon: MuonScratch,
+}
+
 impl TrainState {
-    /// Gradient, clipping, AdamW, running average, uniform mean. `grad` is a buffer for the gradient. If the loss or the gradient is
-    /// not finite, the state is unchanged.
+    /// Gradient, clipping, AdamW or Muon, running average, uniform mean. If the loss or the gradient is not finite, the state is
+    /// unchanged.
     pub fn update(
         &mut self,
         model: &mut (impl Trainable + ?Sized),
         options: &TrainOptions,
-        grad: &mut [f32], // [n]
+        scratch: &mut UpdateScratch,
     ) -> Result<Updated> {
         let Self { params, ema, adam_m, adam_v, mean, counters } = self;
+        let UpdateScratch { grad, muon: muon_scratch } = scratch;
+        grad.resize(params.len(), 0.0);
         let batch = counters.step + counters.skipped;
         let stats = model.loss_and_grad(params, counters.seed, batch, grad)?;
         let grad_norm = match options.clip {
@@ -40,7 +50,20 @@ impl TrainState {
             return Ok(Updated { batch, stats, grad_norm, rate: None });
         }
         let rate = options.schedule.at(counters.step);
-        options.adamw.update(rate, counters.step + 1, grad, params, adam_m, adam_v)?;
+        let t = counters.step + 1;
+        match &options.muon {
+            None => options.adamw.update(rate, t, grad, params, adam_m, adam_v)?,
+            Some(muon) => {
+                for entry in model.layout().entries() {
+                    let of = entry.range.clone();
+                    let (g, p, m) = (&grad[of.clone()], &mut params[of.clone()], &mut adam_m[of.clone()]);
+                    match Muon::matrices(entry) {
+                        Some(shape) => muon.update(rate, shape, g, p, m, muon_scratch)?,
+                        None => options.adamw.update(rate, t, g, p, m, &mut adam_v[of])?,
+                    }
+                }
+            }
+        }
         ema_update(options.ema, params, ema)?;
         counters.step += 1;
         if options.mean.is_some_and(|of| of.has(counters.step, options.steps)) {
