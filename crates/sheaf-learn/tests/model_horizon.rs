@@ -77,6 +77,8 @@ fn sections_without_meaning_are_refused_by_key() {
         (Iterations { early_share: 1.5, ..usual() }, "iterations.early_share"),
         (Iterations { early_share: 0.5, early_max: 19, ..usual() }, "iterations.early_max"),
         (Iterations { early_max: 30, ..usual() }, "iterations.early_max"),
+        (Iterations { shift: -0.5, gradient: 5, ..usual() }, "iterations.shift"),
+        (Iterations { shift: 0.5, ..usual() }, "iterations.shift"),
         (Iterations { restart: 1.5, gradient: 5, ..usual() }, "iterations.restart"),
         (Iterations { restart: 0.5, ..usual() }, "iterations.restart"),
         (Iterations { noise: f64::NAN, gradient: 5, ..usual() }, "iterations.noise"),

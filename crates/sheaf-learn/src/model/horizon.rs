@@ -30,6 +30,8 @@ pub struct Horizon {
 /// gradients go back through starts from states that no undisturbed solve would have reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Disturbance {
+    /// Share of the samples whose agents take over the states of other agents, all from the same distance.
+    pub shift: f64,
     /// The largest share of the agents of a sample that start over: connected agents, whose share is drawn from 0 to this.
     pub restart: f64,
     /// Standard deviation of normal noise on z and u of all agents; every sample draws its own from 0 to this.
@@ -41,7 +43,7 @@ pub struct Disturbance {
 impl Disturbance {
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
-        self.restart == 0.0 && self.noise == 0.0
+        self.shift == 0.0 && self.restart == 0.0 && self.noise == 0.0
     }
 }
 
@@ -107,6 +109,9 @@ pub struct Iterations {
     pub early_share: f64,
     /// Most iterations of an early step; 0 means `train`.
     pub early_max: usize,
+    /// Share of the samples whose agents take over the states of other agents where gradients begin; 0 for none. Needs
+    /// `gradient`.
+    pub shift: f64,
     /// Largest share of the agents that start over where gradients begin; 0 for none. Needs `gradient`.
     pub restart: f64,
     /// Largest standard deviation of normal noise on the states there; 0 for none. Needs `gradient`.
@@ -129,6 +134,7 @@ impl Default for Iterations {
             rounds: 1,
             early_share: 0.0,
             early_max: 0,
+            shift: 0.0,
             restart: 0.0,
             noise: 0.0,
             ramp_from: 4,
@@ -177,14 +183,15 @@ impl Iterations {
         if !(self.tolerance == 0.0 || is_positive_f32(self.tolerance)) {
             return wrong("tolerance", "a finite number above 0 that f32 can hold, or 0", &self.tolerance);
         }
-        if !(0.0..=1.0).contains(&self.restart) {
-            return wrong("restart", "a number from 0 to 1", &self.restart);
+        for (key, share) in [("shift", self.shift), ("restart", self.restart)] {
+            if !(0.0..=1.0).contains(&share) {
+                return wrong(key, "a number from 0 to 1", &share);
+            }
         }
         if !(self.noise == 0.0 || is_positive_f32(self.noise)) {
             return wrong("noise", "a finite number above 0 that f32 can hold, or 0", &self.noise);
         }
-        let disturbed =
-            [("restart", self.restart), ("noise", self.noise)].into_iter().find(|&(_, v)| v > 0.0);
+        let disturbed = self.disturbances().into_iter().find(|&(_, v)| v > 0.0);
         if let Some((key, value)) = disturbed.filter(|_| self.gradient == 0) {
             return wrong(key, "0 where gradients go back through all iterations", &value)
                 .map_err(|e| e.hint("iterations.gradient says through how many of the last ones they go"));
@@ -198,6 +205,11 @@ impl Iterations {
         Ok(())
     }
 
+    /// The keys that disturb states, and their values.
+    fn disturbances(&self) -> [(&'static str, f64); 3] {
+        [("shift", self.shift), ("restart", self.restart), ("noise", self.noise)]
+    }
+
     /// Rejects what only ADMM has: residuals and a fixed point.
     fn check_without_admm(&self) -> Result<()> {
         let refused = |key: &str, expected: &str, got: &dyn std::fmt::Display| {
@@ -207,7 +219,7 @@ impl Iterations {
         if self.tolerance > 0.0 {
             return refused("tolerance", "0 without residuals", &self.tolerance);
         }
-        for (key, value) in [("restart", self.restart), ("noise", self.noise)] {
+        for (key, value) in self.disturbances() {
             if value > 0.0 {
                 return refused(key, "0 without z and u", &value);
             }
@@ -230,7 +242,7 @@ impl Iterations {
             let iterations = self.train + Stream::new(seed, "iterations of a step", step, 0).below(more + 1);
             return Horizon { implicit, draw, ..Horizon::whole(iterations, window) };
         }
-        let disturbance = Disturbance { restart: self.restart, noise: self.noise, seed };
+        let disturbance = Disturbance { shift: self.shift, restart: self.restart, noise: self.noise, seed };
         let (iterations, gradient) = (self.at(seed, step), self.gradient);
         Horizon { iterations, window, gradient, implicit, draw, disturbance }
     }

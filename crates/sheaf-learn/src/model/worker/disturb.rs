@@ -1,5 +1,5 @@
-//! States changed before the iterations that gradients go back through: some connected agents start over, and noise is
-//! added to the others and to them.
+//! States changed before the iterations that gradients go back through: agents take over the states of others, some connected
+//! agents start over, and noise is added.
 //!
 //! A model that has only seen solves from the start need not return to its answer from states nearby, and then signals that
 //! pass many agents fade or drift. The numbers depend only on (seed of the run, training step, sample).
@@ -79,13 +79,20 @@ impl<T: Real> Actor<T> for At<'_, T> {
         if k != self.k || before != Before::X {
             return false;
         }
-        let Disturbance { restart, noise, seed } = self.disturbance;
+        let Disturbance { shift, restart, noise, seed } = self.disturbance;
         let (n, offsets) = (self.sheaf.state_len(), self.sheaf.state_offsets());
         for b in 0..states.z.len() / n {
             let sample = self.draw.sample.wrapping_add(b as u64);
             let stream = &mut Stream::new(seed, "disturbance", self.draw.step, sample);
             let count = (restart * stream.uniform() * self.sheaf.agents() as f64).round() as usize;
             let deviation = noise * stream.uniform();
+            let agents = self.sheaf.agents();
+            if shift > 0.0 && agents > 1 && stream.uniform() < shift {
+                // Agents are in the order of rows: what is a path here becomes one where none is.
+                let by = (1 + stream.below(agents - 1)) * (n / agents);
+                states.z[b * n..(b + 1) * n].rotate_left(by);
+                states.u[b * n..(b + 1) * n].rotate_left(by);
+            }
             self.buffers.choose(self.sheaf, count, stream);
             for (own, _) in offsets.windows(2).zip(&self.buffers.over).filter(|(_, over)| **over) {
                 let own = b * n + own[0]..b * n + own[1];
@@ -149,7 +156,7 @@ mod tests {
         let (sheaf, mut buffers) = (sheaf(), Disturbed::default());
         let n = sheaf.state_len();
         let first: Vec<f64> = (0..2 * n).map(|i| i as f64).collect();
-        let disturbance = Disturbance { restart: 1.0, noise: 0.0, seed: 5 };
+        let disturbance = Disturbance { restart: 1.0, seed: 5, ..Disturbance::default() };
         let mut acted = |k: usize, before: Before, sample: u64, samples: usize| {
             let draw = Draw { step: 9, sample };
             let mut actor = buffers.actor(&sheaf, disturbance, draw, 4, Some(&first[..samples * n]));
@@ -172,10 +179,33 @@ mod tests {
     }
 
     #[test]
+    fn agents_take_over_the_states_of_others_in_a_share_of_the_samples() {
+        let (sheaf, mut buffers) = (sheaf(), Disturbed::default());
+        let (n, samples) = (sheaf.state_len(), 40);
+        let disturbance = Disturbance { shift: 0.5, seed: 5, ..Disturbance::default() };
+        let mut actor = buffers.actor::<f64>(&sheaf, disturbance, Draw { step: 2, sample: 0 }, 1, None);
+        // Two numbers an agent: its own number, and half of it more.
+        let of: Vec<f64> = (0..samples * n).map(|i| (i % n) as f64 / 2.0).collect();
+        let [mut x, mut z, mut u] = [(); 3].map(|()| of.clone());
+        assert!(actor.act(1, Before::X, States { x: &mut x, z: &mut z, u: &mut u }));
+        assert!(x == of && z == u);
+        let mut moved = 0;
+        for z in z.chunks_exact(n) {
+            let by = z[0] as usize;
+            moved += usize::from(by != 0);
+            for (i, z) in z.chunks_exact(2).enumerate() {
+                let from = ((i + by) % sheaf.agents()) as f64;
+                assert_eq!(z, [from, from + 0.5], "whole agents, all by the same distance");
+            }
+        }
+        assert!((10..=30).contains(&moved), "{moved} of {samples}");
+    }
+
+    #[test]
     fn noise_changes_all_states_and_has_at_most_the_given_deviation() {
         let (sheaf, mut buffers) = (sheaf(), Disturbed::default());
         let n = sheaf.state_len();
-        let disturbance = Disturbance { restart: 0.0, noise: 0.5, seed: 5 };
+        let disturbance = Disturbance { noise: 0.5, seed: 5, ..Disturbance::default() };
         let mut actor = buffers.actor::<f64>(&sheaf, disturbance, Draw { step: 2, sample: 0 }, 1, None);
         let [mut x, mut z, mut u] = [(); 3].map(|()| vec![0.0; n]);
         assert!(actor.act(1, Before::X, States { x: &mut x, z: &mut z, u: &mut u }));
