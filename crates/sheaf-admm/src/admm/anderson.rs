@@ -24,6 +24,7 @@
 
 use super::Tape;
 use crate::Real;
+use crate::linalg::norms;
 use sheaf_kernels::aligned::AlignedVec;
 use sheaf_kernels::vector::{axpy, dot, norm};
 
@@ -172,17 +173,10 @@ impl<T: Real> Anderson<T> {
         self.next = (self.next + 1) % MEMORY;
     }
 
-    /// ‖w − w'‖ from before a combination to after it.
+    /// ‖w − w'‖ from before a combination to after it. Squares of a step that is far too long would overflow.
     fn step_len(&self, n: usize) -> T {
         let [z, u] = &self.last;
-        let step = |i: usize| self.start[i] - (z[i] + u[i]);
-        // In two passes: squares of a step that is far too long would overflow.
-        let largest = (0..n).fold(T::ZERO, |m, i| m.max(step(i).abs()));
-        if largest > T::ZERO && largest.is_finite() {
-            largest * (0..n).map(|i| step(i) / largest).map(|s| s * s).sum::<T>().sqrt()
-        } else {
-            largest
-        }
+        norms::norm((0..n).map(|i| self.start[i] - (z[i] + u[i])))
     }
 
     /// Goes on in the direction of the last iteration.
