@@ -21,6 +21,9 @@ use crate::{Error, Real, Result};
 /// Agents of a chunk.
 pub const AGENTS: usize = 4096;
 
+/// Items of a run of another list, such as the edges of a network.
+pub(crate) const ITEMS: usize = 16_384;
+
 /// Chunks that are handed out together: as many partial results fit on the stack.
 const TOGETHER: usize = 64;
 
@@ -59,6 +62,11 @@ impl<'a, T> Cut<'a, T> {
         Self { data, offsets, stride: AGENTS }
     }
 
+    /// A vector whose offsets are given per item of a list that is cut into runs of [`ITEMS`].
+    pub(crate) fn by_item(data: &'a mut [T], offsets: &'a [usize]) -> Self {
+        Self { data, offsets, stride: ITEMS }
+    }
+
     /// A vector whose offsets are given per chunk.
     pub(crate) fn by_chunk(data: &'a mut [T], offsets: &'a [usize]) -> Self {
         Self { data, offsets, stride: 1 }
@@ -75,6 +83,27 @@ impl<T: Send> Parts for Cut<'_, T> {
             Self { data: rest, offsets: &offsets[at..], stride },
         )
     }
+}
+
+/// A vector with one entry for every item of a list that is cut into runs of [`ITEMS`].
+pub(crate) struct Items<'a, T>(pub &'a mut [T]);
+
+impl<T: Send> Parts for Items<'_, T> {
+    fn cut(self) -> (Self, Self) {
+        let at = ITEMS.min(self.0.len());
+        let (own, rest) = self.0.split_at_mut(at);
+        (Self(own), Self(rest))
+    }
+}
+
+/// The number of runs of so many items.
+pub(crate) fn item_runs(items: usize) -> usize {
+    items.div_ceil(ITEMS).max(1)
+}
+
+/// The items of a run.
+pub(crate) fn items(run: usize, items: usize) -> Range<usize> {
+    (run * ITEMS).min(items)..((run + 1) * ITEMS).min(items)
 }
 
 impl Parts for () {
@@ -174,6 +203,16 @@ pub(crate) fn each<P: Parts>(chunks: usize, parts: P, f: impl Fn(usize, P) + Syn
         Ok([])
     });
     debug_assert!(made.is_ok());
+}
+
+/// What `f(chunk)` makes for every chunk, on all threads, in the order of the chunks.
+pub(crate) fn collect<R: Send>(chunks: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let cells: Vec<Mutex<Option<R>>> = (0..chunks).map(|_| Mutex::new(None)).collect();
+    pool::run(chunks, &|chunk| {
+        let made = f(chunk);
+        *lock(&cells[chunk]) = Some(made);
+    });
+    cells.into_iter().filter_map(|cell| cell.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
 #[cfg(test)]

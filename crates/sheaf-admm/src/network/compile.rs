@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::edge_term::EdgeTerm;
 use super::placed::Placed;
 use super::scale::Scaling;
-use super::{Coupling, Network};
+use super::{Agent, Coupling, Network};
+use crate::chunks::{self, Cut};
 use crate::sheaf::{AgentGraph, Maps, Sheaf, SheafOp};
 use crate::x_update::Proximal;
 use crate::z_update::Agreement;
@@ -68,25 +69,17 @@ impl Coupling {
 
 impl Compiled {
     pub(super) fn new(net: &Network, scaling: Scaling) -> Result<Self> {
-        let mut maps: Vec<Arc<dyn Proximal<f64>>> = Vec::with_capacity(net.agents.len());
-        for (agent, d) in net.agents.iter().zip(&scaling.states) {
-            maps.push(match agent.map.as_quadratic() {
-                Some(f) => Arc::new(f.scaled(d, scaling.cost)),
-                None => Arc::new(Placed {
-                    inner: agent.map.clone(),
-                    scale: d.first().copied().unwrap_or(1.0),
-                    cost: scaling.cost,
-                }),
-            });
-        }
+        let mut maps = scaled_maps(net, &scaling);
         // Terms with as many rows share their maps.
         let terms = net.edges.iter().filter(|e| e.coupling != Coupling::Hard);
         let halves: BTreeMap<usize, [Matrix; 2]> = terms.map(|e| (e.rows(), halves(e.rows()))).collect();
-        let (mut wires, mut places, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let count = net.edges.len();
+        let (mut wires, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut offsets = Vec::with_capacity(net.edges.iter().map(|edge| edge.rows()).sum());
         let weights = soft_weights(net, &scaling);
         for (edge, &e) in net.edges.iter().zip(&scaling.edges) {
             let [a, b] = [0, 1].map(|k| (edge.ends[k].0.0, &edge.ends[k].1));
-            let offset: Vec<f64> = edge.offset.iter().map(|b| e * b).collect();
+            let offset = edge.offset.iter().map(|b| e * b);
             if edge.coupling == Coupling::Hard || weights.is_some() {
                 places.push(Place::Native(wires.len()));
                 wires.push(Wire { ends: [a, b], scale: e });
@@ -95,8 +88,9 @@ impl Compiled {
             }
             let agent = maps.len();
             places.push(Place::Term { agent, edge: wires.len() });
-            offsets.resize(offsets.len() + 2 * offset.len(), 0.0);
-            maps.push(Arc::new(EdgeTerm { coupling: edge.coupling.scaled(e, scaling.cost), offset }));
+            offsets.resize(offsets.len() + 2 * edge.rows(), 0.0);
+            let (coupling, offset) = (edge.coupling.scaled(e, scaling.cost), offset.collect());
+            maps.push(Arc::new(EdgeTerm { coupling, offset }));
             // The term's own map is the identity of its half, whatever e is.
             let [first, second] = &halves[&edge.rows()];
             wires.push(Wire { ends: [a, (agent, first)], scale: e });
@@ -183,20 +177,54 @@ fn assemble(
     let dims: Vec<usize> = maps.iter().map(|m| m.dim()).collect();
     let rows: Vec<usize> = wires.iter().map(|w| w.ends[0].1.rows()).collect();
     let sheaf = Sheaf::heterogeneous(&graph, &dims, &rows)?;
-    let mut stacks = vec![0.0; sheaf.stack_len()];
-    for (edge, wire) in graph.edges().iter().zip(wires) {
-        let slots = [edge.slot_u as usize, edge.slot_v as usize];
-        for ((agent, map), slot) in wire.ends.into_iter().zip(slots) {
-            let at = Stack::new(&sheaf, agent, slot);
-            map.each(|row, col, v| {
-                // Agents beyond the network's own are terms, in edge units already.
-                let factor =
-                    if agent < net.agents.len() { wire.scale * scaling.states[agent][col] } else { 1.0 };
-                stacks[at.index(row, col)] += factor * v;
-            });
-        }
+    // Every end of every edge has a slot of its own. An agent's stack is written by whoever has its chunk.
+    let mut starts = vec![0];
+    (0..maps.len()).for_each(|i| starts.push(starts[i] + graph.slots(i)));
+    let mut ends = vec![(0, 0); starts[maps.len()]];
+    for (e, edge) in graph.edges().iter().enumerate() {
+        ends[starts[edge.u as usize] + edge.slot_u as usize] = (e as u32, 0u8);
+        ends[starts[edge.v as usize] + edge.slot_v as usize] = (e as u32, 1);
     }
+    let mut stacks = vec![0.0; sheaf.stack_len()];
+    let parts = Cut::by_agent(&mut stacks, sheaf.stack_offsets());
+    chunks::each(chunks::count(maps.len()), parts, |chunk, own| {
+        let agents = chunks::agents(chunk, maps.len());
+        let first = sheaf.stack_offsets()[agents.start];
+        for agent in agents {
+            for (slot, &(e, end)) in ends[starts[agent]..starts[agent + 1]].iter().enumerate() {
+                let (wire, at) = (&wires[e as usize], Stack::new(&sheaf, agent, slot));
+                wire.ends[end as usize].1.each(|row, col, v| {
+                    // Agents beyond the network's own are terms, in edge units already.
+                    let factor =
+                        if agent < net.agents.len() { wire.scale * scaling.states[agent][col] } else { 1.0 };
+                    own.data[at.index(row, col) - first] += factor * v;
+                });
+            }
+        }
+    });
     Ok((sheaf, stacks, graph))
+}
+
+/// The objectives of the network's agents in scaled units.
+fn scaled_maps(net: &Network, scaling: &Scaling) -> Vec<Arc<dyn Proximal<f64>>> {
+    let one = |agent: &Agent, d: &[f64]| -> Arc<dyn Proximal<f64>> {
+        match agent.map.as_quadratic() {
+            Some(f) => Arc::new(f.scaled(d, scaling.cost)),
+            None => Arc::new(Placed {
+                inner: agent.map.clone(),
+                scale: d.first().copied().unwrap_or(1.0),
+                cost: scaling.cost,
+            }),
+        }
+    };
+    let agents = net.agents.len();
+    let made = chunks::collect(chunks::count(agents), |chunk| {
+        let own = chunks::agents(chunk, agents);
+        own.map(|i| one(&net.agents[i], &scaling.states[i])).collect::<Vec<_>>()
+    });
+    let mut maps = Vec::with_capacity(agents);
+    made.into_iter().for_each(|own| maps.extend(own));
+    maps
 }
 
 /// Where the entries of one end of an edge lie in the stacks.

@@ -6,13 +6,14 @@ use super::compile::{Compiled, Place};
 use super::solver::Solver;
 use super::{Coupling, Edge, Misses, Network, Solution};
 use crate::admm::{Residuals, Status};
+use crate::chunks::{self, Cut};
 use crate::linalg::norms::larger;
 
 /// Buffers for residuals and prices of edges.
 #[derive(Clone, Debug)]
 pub(super) struct Edges {
-    left: Vec<f64>,              // [most rows of an edge], F_a x_a
-    right: Vec<f64>,             // [most rows of an edge], F_b x_b
+    sides: Vec<f64>,             // [runs, 2, most rows of an edge], F_a x_a and F_b x_b
+    bounds: Vec<usize>,          // [runs + 1] in them
     pub(super) lambda: Vec<f64>, // [edge_len], prices in scaled units
 }
 
@@ -51,7 +52,8 @@ impl Edges {
     pub(super) fn new(net: &Network, compiled: &Compiled) -> Self {
         let most = net.edges.iter().map(|e| e.offset.len()).max().unwrap_or(0);
         let lambda = vec![0.0; compiled.sheaf.edge_len()];
-        Self { left: vec![0.0; most], right: vec![0.0; most], lambda }
+        let bounds: Vec<usize> = (0..=chunks::item_runs(net.edges.len())).map(|run| 2 * most * run).collect();
+        Self { sides: vec![0.0; bounds[bounds.len() - 1]], bounds, lambda }
     }
 
     /// The residuals and the cost of the edges that `which` picks; `x(agent, j)` is coordinate j of an agent.
@@ -59,27 +61,52 @@ impl Edges {
         &mut self,
         net: &Network,
         edge_starts: &[usize],
-        which: impl Fn(&Edge) -> bool,
-        x: impl Fn(usize, usize) -> f64,
+        which: impl Fn(&Edge) -> bool + Sync,
+        x: impl Fn(usize, usize) -> f64 + Sync,
     ) -> EdgeResiduals {
-        let mut found = EdgeResiduals::default();
-        for (edge, at) in net.edges.iter().zip(edge_starts.windows(2)).filter(|(edge, _)| which(edge)) {
-            let rows = at[1] - at[0];
-            let (left, right) = (&mut self.left[..rows], &mut self.right[..rows]);
-            for ((agent, map), side) in edge.ends.iter().zip([&mut *left, &mut *right]) {
-                side.fill(0.0);
-                map.each(|row, col, v| side[row] += v * x(agent.0, col));
-            }
-            for row in 0..rows {
-                let terms = [left[row], right[row], edge.offset[row]];
-                left[row] -= right[row] + edge.offset[row];
-                if edge.coupling == Coupling::Hard {
-                    found.hard.add(left[row], terms);
+        let Self { sides, bounds, .. } = self;
+        let count = net.edges.len();
+        let one = |run: usize, sides: Cut<'_, f64>| {
+            let mut found = EdgeResiduals::default();
+            let (left, right) = sides.data.split_at_mut(sides.data.len() / 2);
+            for e in chunks::items(run, count).filter(|&e| which(&net.edges[e])) {
+                let (edge, rows) = (&net.edges[e], edge_starts[e + 1] - edge_starts[e]);
+                let (left, right) = (&mut left[..rows], &mut right[..rows]);
+                for ((agent, map), side) in edge.ends.iter().zip([&mut *left, &mut *right]) {
+                    side.fill(0.0);
+                    map.each(|row, col, v| side[row] += v * x(agent.0, col));
                 }
+                for row in 0..rows {
+                    let terms = [left[row], right[row], edge.offset[row]];
+                    left[row] -= right[row] + edge.offset[row];
+                    if edge.coupling == Coupling::Hard {
+                        found.hard.add(left[row], terms);
+                    }
+                }
+                found.cost += edge.coupling.value(left);
             }
-            found.cost += edge.coupling.value(left);
-        }
-        found
+            Ok(found.numbers())
+        };
+        let join = |total: &mut [f64; 6], own: [f64; 6]| {
+            let largest = larger(total[0], own[0]);
+            total.iter_mut().zip(own).for_each(|(t, v)| *t += v);
+            total[0] = largest;
+        };
+        let parts = Cut::by_chunk(sides, bounds);
+        let found = chunks::fold(chunks::item_runs(count), parts, one, join);
+        found.map_or(EdgeResiduals::default(), EdgeResiduals::from_numbers)
+    }
+}
+
+impl EdgeResiduals {
+    /// As numbers, of which the first is a largest one and the others are sums.
+    fn numbers(self) -> [f64; 6] {
+        let Hard { rows, largest, squares: [a, b, c] } = self.hard;
+        [largest, rows as f64, a, b, c, self.cost]
+    }
+
+    fn from_numbers([largest, rows, a, b, c, cost]: [f64; 6]) -> Self {
+        Self { hard: Hard { rows: rows as usize, largest, squares: [a, b, c] }, cost }
     }
 }
 
@@ -118,9 +145,14 @@ impl Solver {
         let Self { net, solution, edges, settings, .. } = self;
         let (all, starts) = (&solution.x, &solution.starts);
         let found = edges.residuals(net, &solution.edge_starts, |_| true, |agent, j| all[starts[agent] + j]);
-        let values = net.agents.iter().zip(starts.windows(2));
-        let each = values.map(|(agent, range)| agent.map.value(&all[range[0]..range[1]]));
-        solution.objective = each.sum::<Option<f64>>().map(|f| f + found.cost);
+        let count = net.agents.len();
+        let values = chunks::sums(chunks::count(count), (), |chunk, ()| {
+            let value = |i: usize| net.agents[i].map.value(&all[starts[i]..starts[i + 1]]);
+            let own: Option<f64> = chunks::agents(chunk, count).map(value).sum();
+            Ok([own.unwrap_or(0.0), f64::from(u8::from(own.is_none()))])
+        });
+        solution.objective =
+            values.ok().filter(|[_, unknown]| *unknown == 0.0).map(|[sum, _]| sum + found.cost);
         // Without an iteration nothing is known about x and the multipliers.
         let unknown = Residuals { primal: f64::INFINITY, dual: f64::INFINITY, ..Residuals::default() };
         let of = residuals.unwrap_or(unknown);
@@ -135,12 +167,18 @@ impl Solver {
     /// λ = e λ̂/c. The first edge of a term has the multiplier of the term.
     fn prices(&mut self) {
         let Self { compiled, solution, edges, .. } = self;
-        let out = solution.edge_starts.windows(2).zip(&compiled.places).zip(&compiled.scaling.edges);
-        for ((at, place), e) in out {
-            let (Place::Native(edge) | Place::Term { edge, .. }) = *place;
-            let from = &edges.lambda[compiled.edge_starts[edge]..compiled.edge_starts[edge + 1]];
-            let factor = e / compiled.scaling.cost;
-            solution.prices[at[0]..at[1]].iter_mut().zip(from).for_each(|(out, l)| *out = factor * l);
-        }
+        let (starts, count) = (&solution.edge_starts[..], compiled.places.len());
+        let parts = Cut::by_item(&mut solution.prices, starts);
+        chunks::each(chunks::item_runs(count), parts, |run, prices| {
+            let own = chunks::items(run, count);
+            let first = starts[own.start];
+            for e in own {
+                let (Place::Native(edge) | Place::Term { edge, .. }) = compiled.places[e];
+                let from = &edges.lambda[compiled.edge_starts[edge]..compiled.edge_starts[edge + 1]];
+                let factor = compiled.scaling.edges[e] / compiled.scaling.cost;
+                let to = &mut prices.data[starts[e] - first..starts[e + 1] - first];
+                to.iter_mut().zip(from).for_each(|(out, l)| *out = factor * l);
+            }
+        });
     }
 }

@@ -4,7 +4,10 @@
 //! the largest entry in its column and an edge by the root of its largest entry; then c makes the costs' slopes near 1. A [`Quadratic`] has a factor per coordinate, any other map one for all of its coordinates. Penalties that the
 //! user gives per agent are one more factor: a penalty ρ_i is a scale 1/√ρ_i.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::{Coupling, Network};
+use crate::chunks::{self, Cut, Items};
 use crate::x_update::Quadratic;
 
 /// The factors of a scaled problem.
@@ -30,26 +33,19 @@ impl Scaling {
 
     /// Ruiz's iteration.
     pub(super) fn ruiz(net: &Network) -> Self {
-        let mut starts = vec![0];
-        net.agents.iter().for_each(|a| starts.push(starts[starts.len() - 1] + a.map.dim()));
-        let (n, e) = (starts[net.agents.len()], net.edges.len());
-        // One flat vector for all coordinates: edges reach them in any order.
-        let mut flat = Flat { starts, states: vec![1.0; n], edges: vec![1.0; e], cost: 1.0 };
-        let (mut columns, mut rows) = (vec![0.0f64; n], vec![0.0f64; e]);
-        flat.cost = bounded(1.0 / flat.slope(net));
+        let mut flat = Flat::new(net);
+        let mut costs = flat.costs(net, None);
+        costs.add(flat.soft(net));
+        flat.cost = bounded(1.0 / costs.slope(flat.cost));
         for _ in 0..ROUNDS {
-            flat.sizes(net, &mut columns, &mut rows);
-            let mut change = 0.0f64;
-            let mut apply = |factor: &mut f64, size: f64| {
-                let before = *factor;
-                *factor = bounded(before / root(size));
-                change = change.max((*factor / before - 1.0).abs());
-            };
-            flat.states.iter_mut().zip(&columns).for_each(|(s, c)| apply(s, *c));
-            flat.edges.iter_mut().zip(&rows).for_each(|(e, r)| apply(e, *r));
-            let slope = flat.slope(net);
-            apply(&mut flat.cost, slope * slope);
-            if change < SETTLED {
+            let columns = flat.columns();
+            let (rows, soft) = flat.edges(net, &columns);
+            let mut costs = flat.costs(net, Some(&columns));
+            costs.add(soft);
+            let before = flat.cost;
+            let slope = costs.slope(before);
+            flat.cost = bounded(before / root(slope * slope));
+            if rows.max(costs.change).max((flat.cost / before - 1.0).abs()) < SETTLED {
                 break;
             }
         }
@@ -58,65 +54,152 @@ impl Scaling {
     }
 }
 
-/// The factors while they are found.
+/// The factors while they are found. One flat vector for all coordinates: edges reach them in any order.
 struct Flat {
     starts: Vec<usize>, // [agents + 1]
-    states: Vec<f64>,
-    edges: Vec<f64>,
+    states: Vec<f64>,   // [n]
+    peaks: Vec<f64>,    // [n], the largest entry of D Q D by column; 0 for maps without a Q
+    edges: Vec<f64>,    // [edges]
     cost: f64,
 }
 
-impl Flat {
-    /// The largest entry of every column and of every edge.
-    fn sizes(&self, net: &Network, columns: &mut [f64], rows: &mut [f64]) {
-        columns.fill(0.0);
-        rows.fill(0.0);
-        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
-            if let Some(f) = agent.map.as_quadratic() {
-                let (s, column) = (&self.states[at[0]..at[1]], &mut columns[at[0]..at[1]]);
-                curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));
-            }
-        }
-        for ((edge, &e), row) in net.edges.iter().zip(&self.edges).zip(rows) {
-            for (agent, map) in &edge.ends {
-                let start = self.starts[agent.0];
-                map.each(|_, j, v| {
-                    let entry = (e * v * self.states[start + j]).abs();
-                    *row = row.max(entry);
-                    columns[start + j] = columns[start + j].max(entry);
-                });
-            }
-        }
-        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
-            if agent.map.as_quadratic().is_none() {
-                let column = &mut columns[at[0]..at[1]];
-                let all = column.iter().fold(0.0f64, |m, c| m.max(*c));
-                column.fill(all);
-            }
+/// The size of costs before they are multiplied by c.
+#[derive(Clone, Copy, Default)]
+struct Costs {
+    /// Of the largest entries of D Q D by column and of the weights of soft edges.
+    sum: f64,
+    count: f64,
+    /// The largest |D q|.
+    linear: f64,
+    /// The largest change of a factor.
+    change: f64,
+}
+
+impl Costs {
+    fn add(&mut self, soft: [f64; 2]) {
+        self.sum += soft[0];
+        self.count += soft[1];
+    }
+
+    /// The mean of the largest entries of c D Q D by column, or the largest |c D q|.
+    fn slope(&self, cost: f64) -> f64 {
+        let size = cost * (self.sum / self.count.max(1.0)).max(self.linear);
+        if size > 0.0 && size.is_finite() { size } else { 1.0 }
+    }
+}
+
+/// Largest numbers that several threads write to: the order does not matter. Numbers at or above 0 are ordered as their bits are.
+struct Largest(Vec<AtomicU64>);
+
+impl Largest {
+    fn raise(&self, k: usize, value: f64) {
+        // Reading is cheaper than raising, and mostly nothing has to be raised. NaN raises nothing.
+        if value > self.get(k) {
+            self.0[k].fetch_max(value.to_bits(), Ordering::Relaxed);
         }
     }
 
-    /// The size of the scaled costs: the mean of the largest entries of D Q D by column, or the largest |D q|.
-    fn slope(&self, net: &Network) -> f64 {
-        let (mut sum, mut count, mut linear) = (0.0, 0usize, 0.0f64);
-        let mut column = Vec::new();
-        for (agent, at) in net.agents.iter().zip(self.starts.windows(2)) {
-            let Some(f) = agent.map.as_quadratic() else { continue };
-            let s = &self.states[at[0]..at[1]];
-            column.clear();
-            column.resize(s.len(), 0.0f64);
-            curvature(f, |i, j, v| column[j] = column[j].max((self.cost * s[i] * v * s[j]).abs()));
-            sum += column.iter().sum::<f64>();
-            count += column.len();
-            linear = f.q.iter().zip(s).fold(linear, |m, (q, s)| m.max((self.cost * q * s).abs()));
-        }
-        for (edge, e) in net.edges.iter().zip(&self.edges) {
-            if let Coupling::Soft { weight } = edge.coupling {
-                (sum, count) = (sum + self.cost * weight / (e * e), count + 1);
+    fn get(&self, k: usize) -> f64 {
+        f64::from_bits(self.0[k].load(Ordering::Relaxed))
+    }
+}
+
+impl Flat {
+    fn new(net: &Network) -> Self {
+        let mut starts = vec![0];
+        net.agents.iter().for_each(|a| starts.push(starts[starts.len() - 1] + a.map.dim()));
+        let n = starts[net.agents.len()];
+        let edges = vec![1.0; net.edges.len()];
+        Self { starts, states: vec![1.0; n], peaks: vec![0.0; n], edges, cost: 1.0 }
+    }
+
+    /// The largest entry of every column of c D Q D.
+    fn columns(&self) -> Largest {
+        let size = |peak: &f64| (self.cost * peak).max(0.0);
+        Largest(self.peaks.iter().map(|peak| AtomicU64::new(size(peak).to_bits())).collect())
+    }
+
+    /// Raises the columns to the largest entries of E F D and divides every edge by the root of its own. Returns the largest
+    /// change, and sum and count of the weights of soft edges.
+    fn edges(&mut self, net: &Network, columns: &Largest) -> (f64, [f64; 2]) {
+        let Self { starts, states, edges, .. } = self;
+        let count = net.edges.len();
+        let one = |run: usize, factors: Items<'_, f64>| {
+            let mut found = [0.0f64; 3];
+            for (edge, factor) in net.edges[chunks::items(run, count)].iter().zip(factors.0) {
+                let (e, mut row) = (*factor, 0.0f64);
+                for (agent, map) in &edge.ends {
+                    let start = starts[agent.0];
+                    map.each(|_, j, v| {
+                        let entry = (e * v * states[start + j]).abs();
+                        row = row.max(entry);
+                        columns.raise(start + j, entry);
+                    });
+                }
+                *factor = bounded(e / root(row));
+                found[0] = found[0].max((*factor / e - 1.0).abs());
+                add_soft(edge.coupling, *factor, &mut found[1..]);
             }
-        }
-        let size = (sum / count.max(1) as f64).max(linear);
-        if size > 0.0 && size.is_finite() { size } else { 1.0 }
+            Ok(found)
+        };
+        let join = |total: &mut [f64; 3], own: [f64; 3]| {
+            *total = [total[0].max(own[0]), total[1] + own[1], total[2] + own[2]];
+        };
+        let found = chunks::fold(chunks::item_runs(count), Items(edges), one, join);
+        found.map_or((0.0, [0.0; 2]), |[change, sum, count]| (change, [sum, count]))
+    }
+
+    /// Sum and count of the weights of soft edges.
+    fn soft(&self, net: &Network) -> [f64; 2] {
+        let mut found = [0.0; 2];
+        net.edges.iter().zip(&self.edges).for_each(|(edge, e)| add_soft(edge.coupling, *e, &mut found));
+        found
+    }
+
+    /// Divides every coordinate by the root of its column, if columns are given, and measures the costs with the new factors.
+    fn costs(&mut self, net: &Network, columns: Option<&Largest>) -> Costs {
+        let Self { starts, states, peaks, .. } = self;
+        let (agents, starts) = (net.agents.len(), &starts[..]);
+        let parts = (Cut::by_agent(states, starts), Cut::by_agent(peaks, starts));
+        let one = |chunk: usize, (states, peaks): (Cut<'_, f64>, Cut<'_, f64>)| {
+            let mut found = Costs::default();
+            let own = chunks::agents(chunk, agents);
+            let first = starts[own.start];
+            for agent in own {
+                let range = starts[agent] - first..starts[agent + 1] - first;
+                let (s, peaks) = (&mut states.data[range.clone()], &mut peaks.data[range]);
+                let f = net.agents[agent].map.as_quadratic();
+                if let Some(columns) = columns {
+                    let at = |j: usize| columns.get(starts[agent] + j);
+                    let all = (0..s.len()).fold(0.0f64, |m, j| m.max(at(j)));
+                    for (j, s) in s.iter_mut().enumerate() {
+                        let before = *s;
+                        *s = bounded(before / root(if f.is_some() { at(j) } else { all }));
+                        found.change = found.change.max((*s / before - 1.0).abs());
+                    }
+                }
+                let Some(f) = f else { continue };
+                peaks.fill(0.0);
+                curvature(f, |i, j, v| peaks[j] = peaks[j].max((s[i] * v * s[j]).abs()));
+                found.sum += peaks.iter().sum::<f64>();
+                found.count += peaks.len() as f64;
+                found.linear = f.q.iter().zip(&*s).fold(found.linear, |m, (q, s)| m.max((q * s).abs()));
+            }
+            Ok([found.sum, found.count, found.linear, found.change])
+        };
+        let join = |total: &mut [f64; 4], own: [f64; 4]| {
+            *total = [total[0] + own[0], total[1] + own[1], total[2].max(own[2]), total[3].max(own[3])];
+        };
+        let found = chunks::fold(chunks::count(agents), parts, one, join);
+        found.map_or(Costs::default(), |[sum, count, linear, change]| Costs { sum, count, linear, change })
+    }
+}
+
+/// Adds the scaled weight of a soft edge to a sum, and 1 to its count.
+fn add_soft(coupling: Coupling, e: f64, found: &mut [f64]) {
+    if let Coupling::Soft { weight } = coupling {
+        found[0] += weight / (e * e);
+        found[1] += 1.0;
     }
 }
 

@@ -73,8 +73,12 @@ const HISTORY: usize = 10_000;
 
 impl Solver {
     /// Scales and factorises.
-    pub(super) fn new(mut net: Network, settings: Settings) -> Result<Self> {
+    pub(super) fn new(net: Network, settings: Settings) -> Result<Self> {
         settings.validate()?;
+        pool::with_threads(settings.threads, || Self::build(net, settings))
+    }
+
+    fn build(mut net: Network, settings: Settings) -> Result<Self> {
         if net.agents.is_empty() {
             return Err(Error::new(ErrorKind::Shape, "network", "at least one agent", "none"));
         }

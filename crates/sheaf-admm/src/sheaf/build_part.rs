@@ -39,7 +39,7 @@ impl Sheaf {
         check_len("stalk sizes of edges", part.edges().len(), d_e.len())?;
         let mut slot_dims: Vec<Vec<usize>> = part.slots().iter().map(|&slots| vec![0; slots]).collect();
         for (e, (edge, &dim)) in part.edges().iter().zip(d_e).enumerate() {
-            super::check_size(&format!("stalk of edge {e}"), dim)?;
+            super::check_size(format_args!("stalk of edge {e}"), dim)?;
             for (agent, slot) in [(edge.u, edge.slot_u), (edge.v, edge.slot_v)] {
                 let Some(own) = local(part, agent) else { continue };
                 let held = &mut slot_dims[own][slot as usize];

@@ -46,6 +46,7 @@ pub use stack::{SharedStack, SharedStackGrad};
 pub use table_grad::TableParts;
 pub use updates::{AgentUpdates, AgentUpdatesGrad, UpdateDims};
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::chunks;
@@ -133,11 +134,11 @@ impl Sheaf {
         crate::error::check_len("stalk sizes of agents", graph.agents(), d_v.len())?;
         crate::error::check_len("stalk sizes of edges", graph.edges().len(), d_e.len())?;
         for (i, &d) in d_v.iter().enumerate() {
-            check_size(&format!("stalk of agent {i}"), d)?;
+            check_size(format_args!("stalk of agent {i}"), d)?;
         }
         let mut slot_dims: Vec<Vec<usize>> = (0..graph.agents()).map(|i| vec![0; graph.slots(i)]).collect();
         for (e, (edge, &dim)) in graph.edges().iter().zip(d_e).enumerate() {
-            check_size(&format!("stalk of edge {e}"), dim)?;
+            check_size(format_args!("stalk of edge {e}"), dim)?;
             for (agent, slot) in [(edge.u, edge.slot_u), (edge.v, edge.slot_v)] {
                 let held = &mut slot_dims[agent as usize][slot as usize];
                 if *held != 0 && *held != dim {
@@ -370,6 +371,7 @@ fn too_large(place: &str) -> Error {
     Error::new(ErrorKind::Shape, place, "fewer than 2³² numbers", "more")
 }
 
-fn check_size(place: &str, d: usize) -> Result<()> {
-    if d > 0 { Ok(()) } else { Err(Error::new(ErrorKind::Shape, place, "at least 1", 0)) }
+/// The place is written for mistakes alone: a sheaf may have millions of edges.
+fn check_size(place: impl fmt::Display, d: usize) -> Result<()> {
+    if d > 0 { Ok(()) } else { Err(Error::new(ErrorKind::Shape, place.to_string(), "at least 1", 0)) }
 }

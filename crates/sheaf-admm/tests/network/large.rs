@@ -118,12 +118,19 @@ fn a_large_hard_network_agrees_and_its_prices_balance_the_slopes() {
 #[test]
 fn a_large_network_has_the_same_bits_on_any_number_of_threads() {
     let case = case();
-    for soft in [Some(2.0), None] {
+    // Edges are cut into runs of their own, and weights of 10,000 are tried and factored.
+    assert!(case.pairs.len() > 16_384);
+    for soft in [Some(2.0), Some(1e4), None] {
         let solve = |threads: usize| {
             let settings = Settings { tol: 1e-4, threads, ..Settings::default() };
             let mut solver = case.solver(soft, settings);
+            let edges: Vec<_> = solver.network().edge_ids().collect();
             let solution = solver.solve().unwrap();
-            (solution.iterations(), solution.all_x().iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+            let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let misses = solution.misses();
+            let single = [solution.rho(), solution.objective().unwrap(), misses.primal.0, misses.edges.0];
+            let prices: Vec<f64> = edges.iter().flat_map(|&e| solution.price(e).to_vec()).collect();
+            (solution.iterations(), bits(solution.all_x()), bits(&prices), bits(&single))
         };
         let one = solve(1);
         assert!(solve(2) == one && solve(0) == one, "soft {soft:?}");

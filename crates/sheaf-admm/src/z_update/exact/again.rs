@@ -32,7 +32,7 @@ impl<T: Real> Exact<T> {
         let (kept, work) = scratch.split_at_mut(self.room());
         let stacks = Stacks::new(op, &mut work[..Stacks::scratch_len(op)]);
         match &self.plan.method {
-            Method::Means(components) => components.prepare(op, &stacks, &mut kept[..op.sheaf().state_len()]),
+            Method::Means(components) => components.shift(op, &mut kept[..op.sheaf().state_len()]),
             Method::Iterative(system) => {
                 let weights = Weights::new(rho);
                 let weight = |e| self.coefficient(op, &weights, T::ZERO, e) * weights.mean;

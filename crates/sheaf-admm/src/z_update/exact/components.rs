@@ -12,6 +12,7 @@
 //! cycle whose ratios do not multiply to 1 fix t, and are left to the factorisation.
 
 use super::stacks::{End, Stacks, ends};
+use crate::chunks;
 use crate::sheaf::SheafOp;
 use crate::z_update::weights::Weights;
 use crate::{Error, ErrorKind, Real, Result};
@@ -47,12 +48,16 @@ pub(super) struct Components {
 impl Components {
     /// `None` if an edge compares anything but single numbers, or the ratios around a cycle do not multiply to 1.
     pub(super) fn of_maps<T: Real>(op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Option<Self> {
-        let ends = ends(op.sheaf());
+        let (ends, edges) = (ends(op.sheaf()), op.sheaf().edges());
+        let found = chunks::collect(chunks::item_runs(edges.len()), |run| {
+            let own = chunks::items(run, edges.len());
+            let each = ends[own.clone()].iter().zip(&edges[own]);
+            let rows = each.flat_map(|(pair, edge)| (0..edge.dim as usize).map(move |r| (pair, edge.dim, r)));
+            rows.map(|(pair, dim, r)| link(stacks, *pair, dim as usize, r)).collect::<Option<Vec<_>>>()
+        });
         let mut links = Vec::with_capacity(op.sheaf().edge_len());
-        for (pair, edge) in ends.iter().zip(op.sheaf().edges()) {
-            for r in 0..edge.dim as usize {
-                links.push(link(stacks, *pair, edge.dim as usize, r)?);
-            }
+        for own in found {
+            links.extend(own?);
         }
         let (of, branches) = forest(op.sheaf().state_len(), &links);
         let mut ratios = vec![1.0; of.len()];
@@ -71,22 +76,26 @@ impl Components {
 
     /// Checks that the maps are still those the components were found from.
     fn check<T: Real>(&self, op: &SheafOp<'_, T>, stacks: &Stacks<'_, T>) -> Result<()> {
-        for (e, (pair, edge)) in self.ends.iter().zip(op.sheaf().edges()).enumerate() {
-            for r in 0..edge.dim as usize {
-                let now = link(stacks, *pair, edge.dim as usize, r);
-                if now != Some(self.links[edge.start as usize + r]) {
+        let edges = op.sheaf().edges();
+        let changed = |e: &usize| {
+            let edge = edges[*e];
+            (0..edge.dim as usize).any(|r| {
+                let now = link(stacks, self.ends[*e], edge.dim as usize, r);
+                now != Some(self.links[edge.start as usize + r])
+            })
+        };
+        let found: Result<[T; 0]> = chunks::sums(chunks::item_runs(edges.len()), (), |run, ()| {
+            match chunks::items(run, edges.len()).find(changed) {
+                None => Ok([]),
+                Some(e) => {
                     let place = format!("exact solver, maps of edge {e}");
-                    return Err(Error::new(
-                        ErrorKind::Unsupported,
-                        place,
-                        "the maps it was made for",
-                        "others",
-                    )
-                    .hint("make it anew with Exact::for_maps, or with Exact::new for any maps"));
+                    let expected = "the maps it was made for";
+                    Err(Error::new(ErrorKind::Unsupported, place, expected, "others")
+                        .hint("make it anew with Exact::for_maps, or with Exact::new for any maps"))
                 }
             }
-        }
-        Ok(())
+        });
+        found.map(|_| ())
     }
 
     /// Finds the shifts of all numbers; offsets that contradict each other around a cycle are an error.
@@ -97,8 +106,15 @@ impl Components {
         shift: &mut [T], // [states]
     ) -> Result<()> {
         self.check(op, stacks)?;
+        self.shift(op, shift)
+    }
+
+    /// The shifts alone, for maps that are known to be the same.
+    pub(super) fn shift<T: Real>(&self, op: &SheafOp<'_, T>, shift: &mut [T]) -> Result<()> {
         shift.fill(T::ZERO);
-        let Some(b) = op.raw().offsets() else { return Ok(()) };
+        // Without offsets there is nothing to follow along the tree.
+        let given = op.raw().offsets().filter(|b| b.iter().any(|&b| b != T::ZERO));
+        let Some(b) = given else { return Ok(()) };
         for Branch { parent, child, row } in self.branches.iter().copied() {
             let Some(link) = self.links[row as usize] else { continue };
             let (a, c, b, h) =

@@ -22,6 +22,7 @@
 //! along changes of F that keep its rank, the only ones along which the projection is smooth.
 
 mod again;
+mod assembly;
 mod choice;
 mod components;
 mod edges;
@@ -182,8 +183,8 @@ impl<T: Real> Exact<T> {
             Agreement::Soft { gamma } => check_positive("gamma", gamma.to_f64()).map(|()| true)?,
             Agreement::Hard => false,
         };
-        let name = |soft| if soft { "soft agreement" } else { "hard agreement" };
         if soft != self.plan.soft {
+            let name = |soft| if soft { "soft agreement" } else { "hard agreement" };
             return Err(Error::new(ErrorKind::Unsupported, "exact solver", name(self.plan.soft), name(soft))
                 .hint("make another one with Exact::new"));
         }
@@ -339,6 +340,12 @@ impl<T: Real> Exact<T> {
             let report = system.step(op, &weights, inverse, w, reduce, edges::STEPS, z, carry, work);
             carry.iter_mut().for_each(|x| *x *= weights.mean);
             return Ok(report);
+        }
+        if let Method::Means(components) = &self.plan.method {
+            // Without the multipliers.
+            let n = op.sheaf().state_len();
+            components.project(op, &Weights::new(rho), Some(&kept[..n]), w, z, &mut work[..3 * n]);
+            return Ok(InnerReport { steps: 1, converged: true });
         }
         let mut work = Scratch::new(work);
         let x = work.take(op.sheaf().edge_len());

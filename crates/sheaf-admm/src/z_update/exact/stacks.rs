@@ -2,7 +2,7 @@
 
 use crate::Real;
 use crate::linalg::scratch::Scratch;
-use crate::sheaf::{EdgeRows, Maps, Sheaf, SheafOp};
+use crate::sheaf::{EdgeRows, Maps, ROW_PAD, Sheaf, SheafOp};
 
 /// Stacks written out, `[stack_len]`.
 pub(super) struct Stacks<'a, T> {
@@ -19,10 +19,15 @@ pub(super) struct End {
 
 /// The two ends of every edge.
 pub(super) fn ends(sheaf: &Sheaf) -> Vec<[End; 2]> {
+    // Agents begin at multiples of ROW_PAD: a table of such blocks finds the agent of a row at once.
+    let offsets = sheaf.row_offsets();
+    let mut owners = vec![0u32; offsets[sheaf.agents()] / ROW_PAD];
+    for (agent, own) in offsets.windows(2).enumerate() {
+        owners[own[0] / ROW_PAD..own[1] / ROW_PAD].fill(agent as u32);
+    }
     let end = |row: u32| {
-        // The last agent that begins at or before the row: agents without rows share their offset with the next.
-        let agent = sheaf.row_offsets().partition_point(|&start| start <= row as usize) - 1;
-        End { agent: agent as u32, row: row - sheaf.row_offsets()[agent] as u32 }
+        let agent = owners[row as usize / ROW_PAD];
+        End { agent, row: row - offsets[agent as usize] as u32 }
     };
     sheaf.edges().iter().map(|e: &EdgeRows| [end(e.row_u), end(e.row_v)]).collect()
 }
