@@ -119,18 +119,10 @@ impl<T: Real> Anderson<T> {
     fn step(&mut self, k: usize, judged: bool, tape: &mut Tape<T>) {
         let n = tape.states;
         let (z, u) = (tape.z(k + 1), tape.u(k + 1));
-        self.f.swap(0, 1);
-        let each = self.f[0].iter_mut().zip(self.start.iter()).zip(z.iter().zip(u));
-        each.for_each(|((f, &w), (&z, &u))| *f = (z + u) - w);
-        let size = norm(&self.f[0][..n]);
-        let worse =
-            self.goal.take().is_some_and(|goal| size.partial_cmp(&goal).is_none_or(|order| order.is_gt()));
+        let (size, worse) = self.judge(z, u);
         if worse {
             self.ahead = if self.ahead > T::ZERO { T::ZERO } else { T::from_f64(REACH) };
-            // Back to where the combination began.
-            let (row, z_row) = (tape.row(k + 1) * n, tape.z_row(k + 1) * n);
-            tape.z[z_row..z_row + n].copy_from_slice(&self.last[0][..n]);
-            tape.u[row..row + n].copy_from_slice(&self.last[1][..n]);
+            self.go_back(k + 1, tape);
             return self.begin(k + 1, tape);
         }
         if self.steps > 0 {
@@ -154,6 +146,38 @@ impl<T: Real> Anderson<T> {
         } else {
             self.set_start(k + 1, tape);
         }
+    }
+
+    /// ‖f‖ of an iteration that led to z and u, and whether a step on trial must be taken back.
+    fn judge(&mut self, z: &[T], u: &[T]) -> (T, bool) {
+        self.f.swap(0, 1);
+        let each = self.f[0].iter_mut().zip(self.start.iter()).zip(z.iter().zip(u));
+        each.for_each(|((f, &w), (&z, &u))| *f = (z + u) - w);
+        let size = norm(&self.f[0][..z.len()]);
+        let worse = |goal: T| size.partial_cmp(&goal).is_none_or(|order| order.is_gt());
+        (size, self.goal.take().is_some_and(worse))
+    }
+
+    /// Puts z and u from before the last step in the place of those that iteration `k` starts from.
+    fn go_back(&self, k: usize, tape: &mut Tape<T>) {
+        let (n, row, z_row) = (tape.states, tape.row(k), tape.z_row(k));
+        tape.z[z_row * n..][..n].copy_from_slice(&self.last[0][..n]);
+        tape.u[row * n..][..n].copy_from_slice(&self.last[1][..n]);
+    }
+
+    /// At the end of a solve that was cut off after `k` iterations: returns whether a step on trial was taken back. With
+    /// `judged` the last iteration started from the step; its x is then replaced by the one before.
+    pub(super) fn end(&mut self, k: usize, judged: bool, tape: &mut Tape<T>) -> bool {
+        if self.goal.is_none() || (judged && !self.judge(tape.z(k), tape.u(k)).1) {
+            return false;
+        }
+        self.goal = None;
+        self.go_back(k, tape);
+        if judged && k > 1 {
+            let (n, from, to) = (tape.states, tape.x_row(k - 2), tape.x_row(k - 1));
+            tape.x.copy_within(from * n..(from + 1) * n, to * n);
+        }
+        true
     }
 
     fn remember(&mut self, n: usize, z: &[T], u: &[T]) {

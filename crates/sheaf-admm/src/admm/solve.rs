@@ -48,8 +48,15 @@ impl<T: Real> Problem<'_, T> {
         }
         let deadline = options.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         self.check_options(start, options, ws)?;
-        self.begin(start, options, ws)?;
-        clock::until(deadline, || self.iterations(deadline, options, ws, observer, actor))
+        clock::until(deadline, || {
+            if self.begin(start, options, ws)? {
+                return self.iterations(deadline, options, ws, observer, actor);
+            }
+            // The time was up before the first iteration.
+            ws.samples.iter_mut().for_each(|sample| sample.status = Status::TimeLimit);
+            ws.tape.ran = Some(0);
+            Ok(SolveReport::of(&ws.samples, T::ONE, InnerTotals::default()))
+        })
     }
 
     fn iterations<A: Actor<T>>(
@@ -61,16 +68,22 @@ impl<T: Real> Problem<'_, T> {
         actor: &mut A,
     ) -> Result<SolveReport<T>> {
         let (mut factor, mut inner, mut k) = (T::ONE, InnerTotals::default(), 0);
-        let mut late = false;
+        // Of the last iteration before a step on trial: if the step is taken back, they are those of the solve.
+        let (mut late, mut before) = (false, None);
         if let Some(anderson) = &mut ws.anderson {
             anderson.start(&ws.tape);
         }
         while k < options.iterations && !late && ws.running.contains(&true) {
-            let Workspace { tape, work, samples, running, units, .. } = &mut *ws;
+            let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
             let last = k + 1 == options.iterations;
             tape.record_factor(k, factor);
             tape.x_only = last && options.x_only;
-            inner.add(self.step(k, running, tape, work, actor)?);
+            let Some(steps) = self.step(k, running, tape, work, actor)? else {
+                (late, tape.x_only) = (true, false);
+                anderson.iter_mut().for_each(|anderson| _ = anderson.end(k, false, tape));
+                break;
+            };
+            inner.add(steps);
             if !tape.x_only && (options.tolerances.is_some() || options.balancing.is_some() || last) {
                 self.measure(k, options, running, tape, work, samples, units.as_ref());
             }
@@ -112,6 +125,11 @@ impl<T: Real> Problem<'_, T> {
             }
             if let (Some(anderson), true) = (anderson, running[0] && !last && !late && !A::ACTS) {
                 anderson.after(k - 1, changed, k + 1 < options.iterations, tape);
+                before = samples[0].residuals;
+            } else if let (Some(anderson), true) = (&mut ws.anderson, late && ws.running[0])
+                && anderson.end(k, true, &mut ws.tape)
+            {
+                ws.samples[0].residuals = before;
             }
         }
         ws.tape.record_factor(k, factor);
@@ -125,7 +143,8 @@ impl<T: Real> Problem<'_, T> {
         Ok(SolveReport::of(&ws.samples, factor, inner))
     }
 
-    fn begin(&self, start: Start<'_, T>, options: &Options<T>, ws: &mut Workspace<T>) -> Result<()> {
+    /// Prepares the first iteration; false if the time is up before that is done.
+    fn begin(&self, start: Start<'_, T>, options: &Options<T>, ws: &mut Workspace<T>) -> Result<bool> {
         let (tape, count) = (&mut ws.tape, self.op.samples());
         tape.states = self.op.state_len();
         tape.carries = self.z_update.carry_len(&self.op);
@@ -163,7 +182,8 @@ impl<T: Real> Problem<'_, T> {
         if !std::mem::take(&mut ws.work.keep) {
             ws.work.factor = None;
         }
-        self.set_factor(T::ONE, &mut ws.work)
+        let may_end = self.op.sheaf().share().is_none() && !ws.tape.recording;
+        self.prepare(T::ONE, may_end, &mut ws.work)
     }
 
     /// The residuals of the iterates of the samples that ran iteration `k`.
@@ -220,6 +240,12 @@ impl<T: Real> Problem<'_, T> {
 
     /// Sets the current penalty to `factor` times the given one and prepares both updates for it.
     pub(super) fn set_factor(&self, factor: T, work: &mut Work<T>) -> Result<()> {
+        self.prepare(factor, false, work).map(|_| ())
+    }
+
+    /// The same; if it `may_end`, it returns false where the time is up between its parts or after them.
+    fn prepare(&self, factor: T, may_end: bool, work: &mut Work<T>) -> Result<bool> {
+        let late = || may_end && clock::late();
         let again = work.factor.take().is_some();
         match self.rho {
             Penalty::Scalar(rho) => work.rho[0] = factor * rho,
@@ -229,7 +255,13 @@ impl<T: Real> Problem<'_, T> {
             }
         }
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
+        if late() {
+            return Ok(false);
+        }
         self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
+        if late() {
+            return Ok(false);
+        }
         if again {
             self.z_update.prepare_again(&self.op, &rho, &mut work.z_scratch)?;
             if std::mem::take(&mut work.moved) {
@@ -239,7 +271,7 @@ impl<T: Real> Problem<'_, T> {
             self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
         }
         work.factor = Some(factor);
-        Ok(())
+        Ok(!late())
     }
 
     /// Iteration `k` as an observer sees it.

@@ -3,6 +3,7 @@
 use super::act::{Actor, Before};
 use super::workspace::{Back, Work};
 use super::{Gradients, Problem, Tape};
+use crate::clock;
 use crate::x_update::Penalty;
 use crate::z_update::{ConsensusGrad, InnerTotals, When};
 use crate::{Real, Result};
@@ -10,7 +11,8 @@ use sheaf_kernels::vector::{reverse_dual, sub};
 
 impl<T: Real> Problem<'_, T> {
     /// x, then z, then u: iteration `k`, written to the tape. Samples that are not running keep their values. The actor
-    /// may change states between the updates.
+    /// may change states between the updates. `None` if the time is up before the iteration is done: the states are then those that it
+    /// started from. The first iteration is done in any case.
     pub(super) fn step<A: Actor<T>>(
         &self,
         k: usize,
@@ -18,7 +20,7 @@ impl<T: Real> Problem<'_, T> {
         tape: &mut Tape<T>,
         work: &mut Work<T>,
         actor: &mut A,
-    ) -> Result<InnerTotals> {
+    ) -> Result<Option<InnerTotals>> {
         self.act(k, Before::X, tape, actor);
         let (n, kept, x_only, draw) = (self.op.state_len(), tape.kept_len(self), tape.x_only, tape.draw);
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
@@ -35,6 +37,11 @@ impl<T: Real> Problem<'_, T> {
             self.target(k, tape, w);
         }
         let mut report = InnerTotals::default();
+        // Ranks decide together, after the iteration; and what an actor has done cannot be undone.
+        let may_end = k > 0 && !A::ACTS && self.op.sheaf().share().is_none();
+        if may_end && clock::late() {
+            return Ok(None);
+        }
         if !x_only {
             // z-update
             let (z, z_next, carry, kept) = tape.agreement(k, kept);
@@ -42,6 +49,10 @@ impl<T: Real> Problem<'_, T> {
             let (op, z_update, when) = (&self.op, self.z_update, When { iteration: k, draw });
             report = z_update
                 .forward_keeping(when, op, &rho, w, z, carry, z_next, kept, running, missed, scratch)?;
+            // A consensus step that the clock has cut short is no step.
+            if may_end && work.missed.contains(&true) && clock::late() {
+                return Ok(None);
+            }
             if self.act(k, Before::U, tape, actor) {
                 self.target(k, tape, w);
             }
@@ -63,7 +74,7 @@ impl<T: Real> Problem<'_, T> {
         for b in (0..running.len()).filter(|&b| !running[b]) {
             tape.hold(k, b, !x_only);
         }
-        Ok(report)
+        Ok(Some(report))
     }
 
     /// Lets the actor change the states at a point of iteration `k`; returns whether it did.

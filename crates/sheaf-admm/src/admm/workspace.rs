@@ -166,6 +166,11 @@ impl<T: Real> Workspace<T> {
         (self.work.keep, self.work.moved) = (true, moved);
     }
 
+    /// Whether the last solve came to prepare both updates.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.work.factor.is_some()
+    }
+
     /// Checks that a solve that records this many iterations fits.
     pub(super) fn check_solve(&self, problem: &Problem<'_, T>, recorded: usize) -> Result<()> {
         let (op, work) = (&problem.op, &self.work);

@@ -20,8 +20,9 @@ pub struct Settings {
     pub tol: f64,
     /// The most iterations of a solve.
     pub iterations: usize,
-    /// The most time of a solve, from its call, kept to within 100 ms. Looked at between iterations and between the steps of
-    /// inner solves; a factorisation that has begun is completed, and one iteration and the report of 100,000 agents take longer.
+    /// The most time of a solve, from its call, kept to within 100 ms where the parts of an iteration and the report are shorter than
+    /// that. Looked at between the parts of the preparation, of an iteration and of inner solves; an iteration that is not done is
+    /// dropped. A factorisation that has begun is completed. A limit that is over before the first iteration leaves x as it was.
     /// [`Network::solver`](super::Network::solver) is not part of it.
     pub time_limit: Option<Duration>,
     /// The first penalty ρ, in scaled units. If `None`: 1, or half the typical curvature where all agents are quadratics without

@@ -5,6 +5,7 @@ mod corners;
 mod families;
 mod gradient;
 mod large;
+mod limits;
 mod oracle;
 mod promises;
 mod random;

@@ -9,6 +9,11 @@ use crate::sheaf::{SheafOp, pad};
 use crate::z_update::solution::edge_vjp_scratch_len;
 
 impl<T: Real> Exact<T> {
+    /// Length of the multipliers that one iteration hands to the next.
+    pub(in crate::z_update) fn carry_len(&self) -> usize {
+        if matches!(self.plan.method, Method::Edges(_)) { self.plan.sheaf.edge_len() } else { 0 }
+    }
+
     /// Length of what `prepare` leaves at the front of the scratch: the factor, τ and h, or the shifts.
     pub(super) fn room(&self) -> usize {
         match &self.plan.method {

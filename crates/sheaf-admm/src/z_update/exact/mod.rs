@@ -149,11 +149,6 @@ impl<T: Real> Exact<T> {
         }
     }
 
-    /// Length of the multipliers that one iteration hands to the next.
-    pub(super) fn carry_len(&self) -> usize {
-        if matches!(self.plan.method, Method::Edges(_)) { self.plan.sheaf.edge_len() } else { 0 }
-    }
-
     /// Whether the solve is only as accurate as ADMM needs it to be.
     pub fn is_iterative(&self) -> bool {
         matches!(self.plan.method, Method::Iterative(_) | Method::Edges(_))

@@ -1,0 +1,86 @@
+//! What a solve returns when its time is up.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use sheaf_admm::Matrix;
+use sheaf_admm::admm::Status;
+use sheaf_admm::network::{Coupling, Edge, Network, Record, Settings, Solver};
+use sheaf_admm::x_update::Quadratic;
+use sheaf_testkit::TestRng;
+
+/// Agents with bounds and edges with kinks: combinations of iterations often lead astray.
+fn network() -> Network {
+    let (mut net, mut rng, count) = (Network::new(), TestRng::new(3), 30);
+    let agents: Vec<_> = (0..count)
+        .map(|_| {
+            let q: Vec<f64> = rng.normals(2).iter().map(|q| 10.0 * q).collect();
+            net.agent(Quadratic::new(Matrix::diagonal([0.0, 0.02]), q).bounds([-1.0; 2], [1.0; 2])).unwrap()
+        })
+        .collect();
+    for i in 0..count {
+        let edge =
+            Edge::new(agents[i], Matrix::identity(2), agents[(i * 7 + 1) % count], Matrix::identity(2));
+        let coupling = if i % 3 == 0 { Coupling::L1 { weight: 3.0 } } else { Coupling::L2 { weight: 5.0 } };
+        net.edge(edge.coupling(coupling)).unwrap();
+    }
+    net
+}
+
+/// Without scaling, proposals of an iteration are in the units of the solution.
+fn solver(iterations: usize, time_limit: Option<Duration>) -> Solver {
+    let settings =
+        Settings { tol: 1e-12, scale: false, adapt: false, iterations, time_limit, ..Settings::default() };
+    network().solver(settings).unwrap()
+}
+
+/// A combination of iterations is on trial until the next iteration has judged it: here the clock runs out during that one.
+#[test]
+fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
+    let limit = Duration::from_millis(100);
+    let (mut seen, mut records): (Vec<Vec<f64>>, Vec<Record>) = Default::default();
+    solver(120, None)
+        .solve_with(|progress| {
+            seen.push(progress.scaled_x.to_vec());
+            records.push(progress.record);
+            true
+        })
+        .unwrap();
+    let taken_back = (20..seen.len()).find(|&last| {
+        let mut solver = solver(usize::MAX, Some(limit));
+        let solution = solver
+            .solve_with(|progress| {
+                if progress.iteration == last {
+                    sleep(limit);
+                }
+                true
+            })
+            .unwrap();
+        // A machine that is too slow has ended it before.
+        if solution.iterations() != last + 1 {
+            return false;
+        }
+        assert_eq!(solution.status(), Status::TimeLimit);
+        let (x, n) = (solution.all_x(), solution.all_x().len());
+        if x == &seen[last][..n] {
+            return false;
+        }
+        assert_eq!(x, &seen[last - 1][..n], "neither of the last two iterations, {last}");
+        assert_eq!(solution.misses().primal.0, records[last - 1].primal);
+        true
+    });
+    assert!(taken_back.is_some(), "no step on trial was taken back in {} iterations", seen.len());
+}
+
+#[test]
+fn a_time_limit_that_is_over_before_the_first_iteration_is_said_to_be() {
+    let mut solver = solver(1000, Some(Duration::ZERO));
+    let solution = solver.solve().unwrap();
+    assert_eq!((solution.status(), solution.iterations()), (Status::TimeLimit, 0));
+    assert!(solution.misses().primal.0.is_infinite() && solution.all_x().iter().all(|x| *x == 0.0));
+    // Nothing is missing when there is time again.
+    solver.settings_mut().time_limit = None;
+    solver.settings_mut().tol = 1e-6;
+    let solution = solver.solve().unwrap().clone();
+    assert!(solution.is_solved(), "{}", solution.status());
+}
