@@ -146,7 +146,8 @@ fn large(instance: &Instance, solver: &str, limit: Duration) -> Result<(Answer, 
 fn difference(x: &[f64], oracle: &[f64]) -> f64 {
     let size = oracle.iter().fold(1.0f64, |m, x| m.max(x.abs()));
     let worst = x.iter().zip(oracle).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    if x.len() == oracle.len() { worst / size } else { f64::INFINITY }
+    // A largest number passes over NaN.
+    if x.len() == oracle.len() && x.iter().all(|x| x.is_finite()) { worst / size } else { f64::INFINITY }
 }
 
 fn unknown(what: &str, got: &str, all: &[&str]) -> Error {

@@ -113,10 +113,11 @@ pub fn save_problem(net: &Network, name: &str) -> Outcome {
     }
 }
 
-/// The largest difference; panics above `limit`.
+/// The largest difference; panics above `limit`, or where a number is not finite: a largest number would pass over NaN.
 pub fn agree(what: &str, ours: &[f64], oracle: &[f64], limit: f64) -> f64 {
     let worst = ours.iter().zip(oracle).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(ours.len() == oracle.len() && worst <= limit, "{what}: off by {worst:e}");
+    let finite = ours.iter().chain(oracle).all(|v| v.is_finite());
+    assert!(finite && ours.len() == oracle.len() && worst <= limit, "{what}: off by {worst:e}");
     worst
 }
 

@@ -246,7 +246,8 @@ impl<T: Real> Problem<'_, T> {
     /// The same; if it `may_end`, it returns false where the time is up between its parts or after them.
     fn prepare(&self, factor: T, may_end: bool, work: &mut Work<T>) -> Result<bool> {
         let late = || may_end && clock::late();
-        let again = work.factor.take().is_some();
+        let before = work.factor.take();
+        let again = before.is_some();
         match self.rho {
             Penalty::Scalar(rho) => work.rho[0] = factor * rho,
             Penalty::PerAgent(rho) => {
@@ -256,10 +257,14 @@ impl<T: Real> Problem<'_, T> {
         }
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
         if late() {
+            // What the consensus step has kept is as good as it was.
+            work.factor = before;
             return Ok(false);
         }
         self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
         if late() {
+            // What the consensus step has kept is as good as it was.
+            work.factor = before;
             return Ok(false);
         }
         if again {
@@ -269,6 +274,7 @@ impl<T: Real> Problem<'_, T> {
             }
         } else {
             self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
+            work.moved = false;
         }
         work.factor = Some(factor);
         Ok(!late())

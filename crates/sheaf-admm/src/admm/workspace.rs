@@ -166,9 +166,9 @@ impl<T: Real> Workspace<T> {
         (self.work.keep, self.work.moved) = (true, moved);
     }
 
-    /// Whether the last solve came to prepare both updates.
-    pub(crate) fn is_prepared(&self) -> bool {
-        self.work.factor.is_some()
+    /// Whether the consensus step is prepared, and whether its offsets have changed since: a solve may end before it looks at them.
+    pub(crate) fn is_prepared(&self) -> (bool, bool) {
+        (self.work.factor.is_some(), self.work.moved)
     }
 
     /// Checks that a solve that records this many iterations fits.

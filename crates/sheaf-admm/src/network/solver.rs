@@ -243,7 +243,7 @@ impl Solver {
             self.workspace.keep_consensus(self.moved);
         }
         let report = problem.solve(start, &options, &mut self.workspace, &mut watch)?;
-        (self.prepared, self.moved) = (self.workspace.is_prepared(), false);
+        (self.prepared, self.moved) = self.workspace.is_prepared();
         self.solution.iterations = report.iterations;
         if !self.workspace.x().is_empty() {
             problem.prices_alone(&mut self.workspace, &mut self.edges.lambda)?;

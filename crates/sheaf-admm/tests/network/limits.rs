@@ -84,3 +84,23 @@ fn a_time_limit_that_is_over_before_the_first_iteration_is_said_to_be() {
     let solution = solver.solve().unwrap().clone();
     assert!(solution.is_solved(), "{}", solution.status());
 }
+
+#[test]
+fn an_offset_that_was_updated_before_a_solve_without_time_counts_in_the_next() {
+    let mut net = Network::new();
+    let a = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    let b = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    let edge = net.agree(a, [[1.0]], b, [[1.0]]).unwrap();
+    let mut solver = net.solver(Settings { tol: 1e-9, ..Settings::default() }).unwrap();
+    assert!(solver.solve().unwrap().is_solved());
+    solver.update_offset(edge, &[2.0]).unwrap();
+    solver.settings_mut().time_limit = Some(Duration::ZERO);
+    assert_eq!(solver.solve().unwrap().status(), Status::TimeLimit);
+    solver.settings_mut().time_limit = None;
+    let solution = solver.solve().unwrap();
+    assert!(
+        solution.is_solved()
+            && (solution.x(a)[0] - 1.0).abs() < 1e-6
+            && (solution.x(b)[0] + 1.0).abs() < 1e-6
+    );
+}
