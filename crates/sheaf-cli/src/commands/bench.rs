@@ -242,7 +242,7 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// Lines of cells as columns, the first to the left and the others to the right.
-pub(super) fn aligned(lines: &[Vec<String>]) -> String {
+fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
     let mut out = String::new();

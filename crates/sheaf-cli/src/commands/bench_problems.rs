@@ -8,7 +8,6 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_bench::{AGENTS, Options, Row, measure, run};
 
 use super::Job;
-use super::bench::aligned;
 use crate::args::BenchArgs;
 use crate::progress::Bar;
 use crate::report::{Report, count, rounded, significant};
@@ -66,12 +65,14 @@ pub fn problems(args: BenchArgs) -> Result<Box<dyn Job>> {
 const KEYS: [&str; 8] =
     ["problem", "solver", "status", "agents", "seconds", "cpu_seconds", "peak_rss_mb", "error"];
 
+/// A table in Markdown, to be pasted as it is.
 fn table(rows: &[Row]) -> String {
-    let mut lines = vec![vec!["problem".into(), "agents".into(), "solver".into(), "seconds".into()]];
-    lines[0].extend(["cpu s", "peak MB", "error", "status"].map(String::from));
-    lines.extend(rows.iter().map(|row| {
+    let mut out =
+        String::from("| problem | agents | solver | seconds | CPU seconds | peak MB | error | status |\n");
+    out += "| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
+    for row in rows {
         let or = |value: Option<String>| value.unwrap_or("-".into());
-        vec![
+        let cells = [
             row.problem.clone(),
             count(row.agents),
             row.solver.clone(),
@@ -79,8 +80,10 @@ fn table(rows: &[Row]) -> String {
             or(row.cpu_seconds.map(significant)),
             or(row.peak_rss_mb.map(|mb| rounded(mb, 0).to_string())),
             or(row.error.map(|e| format!("{e:.0e}"))),
-            row.status.clone(),
-        ]
-    }));
-    aligned(&lines)
+            // A message of another program may hold anything.
+            row.status.replace(['|', '\n'], " "),
+        ];
+        out += &format!("| {} |\n", cells.join(" | "));
+    }
+    out
 }
