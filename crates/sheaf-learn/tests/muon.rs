@@ -83,7 +83,7 @@ fn matrices_follow_muon_and_everything_else_adamw() {
 fn an_update_allocates_nothing_after_the_first() {
     let mut update = Update::new(Pull::new(), options(9, OptimiserKind::Muon), 1);
     update.step().unwrap();
-    assert_eq!(allocations(|| drop(update.step().unwrap())), 0);
+    assert_eq!(allocations(|| assert!(update.step().is_ok())), 0);
 }
 
 #[test]
