@@ -347,9 +347,8 @@ fn the_very_first_batch_can_be_rolled_back_and_rollbacks_are_bounded() {
 fn a_run_with_a_rollback_resumes_to_the_same_bits_too() {
     let options = TrainOptions { on_nan: OnNan::Rollback, ..options() };
     let (whole, parts) = (Dir::new("roll-whole"), Dir::new("roll-parts"));
-    let never = AtomicBool::new(false);
+    let (never, flag) = (AtomicBool::new(false), AtomicBool::new(false));
     train(&mut Toy::new(&[5]), &run(&whole, &options, false), &mut (), &never).unwrap();
-    let flag = AtomicBool::new(false);
     let mut listener = Listener { stop_at: Some((7, &flag)), ..Listener::default() };
     train(&mut Toy::new(&[5]), &run(&parts, &options, false), &mut listener, &flag).unwrap();
     train(&mut Toy::new(&[5]), &run(&parts, &options, true), &mut (), &never).unwrap();
