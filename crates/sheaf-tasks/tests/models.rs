@@ -80,16 +80,16 @@ fn disturbed_steps_draw_their_own_numbers_and_give_the_same_bits_every_time() {
         let case = Case::<K>::new(&[], 7);
         let params = case.noisy(4);
         let usual = Horizon { gradient: 2, draw: 1, ..Horizon::whole(5, 2) };
-        let at = |draw, restart, noise| {
-            let disturbance = Disturbance { restart, noise, seed: 3 };
+        let at = |draw, [shift, restart, noise]: [f64; 3]| {
+            let disturbance = Disturbance { shift, restart, noise, seed: 3 };
             case.gradient(&params, Horizon { draw, disturbance, ..usual })
         };
         let plain = case.gradient(&params, usual);
-        assert_eq!(at(1, 0.0, 0.0), plain);
-        for (restart, noise) in [(0.9, 0.0), (0.0, 0.1)] {
-            assert_eq!(at(1, restart, noise), at(1, restart, noise), "{}", K::NAME);
-            assert_ne!(at(1, restart, noise), at(2, restart, noise), "{}", K::NAME);
-            assert_ne!(at(1, restart, noise), plain, "{}", K::NAME);
+        assert_eq!(at(1, [0.0; 3]), plain);
+        for kind in [[1.0, 0.0, 0.0], [0.0, 0.9, 0.0], [0.0, 0.0, 0.1]] {
+            assert_eq!(at(1, kind), at(1, kind), "{}", K::NAME);
+            assert_ne!(at(1, kind), at(2, kind), "{}", K::NAME);
+            assert_ne!(at(1, kind), plain, "{}", K::NAME);
         }
     }
     check::<Maze>();
