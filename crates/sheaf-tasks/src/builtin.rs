@@ -15,8 +15,9 @@ pub struct Builtin {
 }
 
 /// All of them. Those named as a task are what the task uses where nothing else is asked for.
-pub static ALL: [Builtin; 4] = [
+pub static ALL: [Builtin; 5] = [
     Builtin { name: "builtin:maze", bytes: maze::task::BUILTIN },
+    Builtin { name: "builtin:maze-far", bytes: maze::task::BUILTIN_FAR },
     Builtin { name: "builtin:sudoku", bytes: sudoku::task::BUILTIN },
     Builtin { name: "builtin:mnist", bytes: mnist::task::BUILTIN },
     Builtin { name: "builtin:mnist-cnn", bytes: baselines::cnn::experiment::BUILTIN },

@@ -48,13 +48,24 @@ fn predict<K: Task, R: Reader>(
     solved.iter().flat_map(|s| predictions(&s.answer)).collect()
 }
 
-#[test]
-fn mazes_are_predicted_as_when_the_weights_were_made() {
+fn mazes(bytes: &'static [u8], iterations: usize) -> Vec<u8> {
     let set = maze::data::generate(&MazeShape::new(19, 19, 18).unwrap(), 1234, COUNT).unwrap();
     let grid = maze::task::board(&Maze::published().model, 19, 19).unwrap().layout;
     let reader = MazeReader(MazeSamples { grid, inputs: &set.inputs, labels: &set.labels });
-    let got = predict::<Maze, _>(maze::task::BUILTIN, &set, &reader, 40, Vec::clone);
+    predict::<Maze, _>(bytes, &set, &reader, iterations, Vec::clone)
+}
+
+#[test]
+fn mazes_are_predicted_as_when_the_weights_were_made() {
+    let got = mazes(maze::task::BUILTIN, 40);
     assert_fingerprint("maze", &got, "053bd62c1fcca88cc9a8e18172261fdcec7580a090a998054b82d4f1516ec7df");
+}
+
+#[test]
+fn mazes_are_predicted_after_many_iterations_as_when_the_weights_for_large_ones_were_made() {
+    // The same fingerprint as above: both solve all of them.
+    let got = mazes(maze::task::BUILTIN_FAR, 200);
+    assert_fingerprint("maze-far", &got, "053bd62c1fcca88cc9a8e18172261fdcec7580a090a998054b82d4f1516ec7df");
 }
 
 #[test]

@@ -17,7 +17,7 @@ const SHORT: Horizon = Horizon {
     gradient: 0,
     implicit: false,
     draw: 0,
-    disturbance: Disturbance { restart: 0.0, noise: 0.0, seed: 0 },
+    disturbance: Disturbance { shift: 0.0, restart: 0.0, noise: 0.0, seed: 0 },
 };
 
 /// Consensus solved to rounding.

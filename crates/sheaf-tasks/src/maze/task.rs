@@ -25,6 +25,9 @@ use super::{CLASSES, PATH, UNUSED, WALL};
 /// The built-in weights.
 pub const BUILTIN: &[u8] = include_bytes!("../../weights/maze.safetensors");
 
+/// The built-in weights for mazes much larger than those of the training.
+pub const BUILTIN_FAR: &[u8] = include_bytes!("../../weights/maze-far.safetensors");
+
 /// Names of the eight slots.
 pub const DIRECTIONS: [&str; 8] = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];
 
