@@ -245,7 +245,7 @@ fn the_doctor_finds_this_installation_sound() {
     let output = json(Path::new("."), "doctor");
     assert_eq!(
         (output["self_test"].as_bool(), output["weights"].as_array().map(Vec::len)),
-        (Some(true), Some(4))
+        (Some(true), Some(sheaf_tasks::builtin::ALL.len()))
     );
     assert!(output["threads"].as_u64().unwrap() > 0 && output["version"].as_str().is_some());
 }
