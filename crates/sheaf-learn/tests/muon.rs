@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use sheaf_admm::Result;
+use sheaf_kernels::gemm::may_allocate;
 use sheaf_learn::config::{OptimiserKind, TrainSection};
 use sheaf_learn::params::ParamLayout;
 use sheaf_learn::rng::Stream;
@@ -83,7 +84,9 @@ fn matrices_follow_muon_and_everything_else_adamw() {
 fn an_update_allocates_nothing_after_the_first() {
     let mut update = Update::new(Pull::new(), options(9, OptimiserKind::Muon), 1);
     update.step().unwrap();
-    assert_eq!(allocations(|| assert!(update.step().is_ok())), 0);
+    let count = allocations(|| assert!(update.step().is_ok()));
+    // Products without our kernels may allocate.
+    assert!(count == 0 || may_allocate(), "{count} requests for memory");
 }
 
 #[test]
