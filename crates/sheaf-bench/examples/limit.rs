@@ -2,29 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use sheaf_admm::Matrix;
-use sheaf_admm::network::{Edge, Network, Settings};
-use sheaf_admm::x_update::Quadratic;
-use sheaf_bench::graph;
-use sheaf_bench::instance::{D, Instance, SHARED, WEIGHT};
+use sheaf_admm::network::Settings;
+use sheaf_bench::instance::Instance;
+use sheaf_bench::{graph, network};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, problem, agents] = &args[..] else { return Err("give a problem and a number of agents".into()) };
     let (agents, hard) = (agents.parse()?, problem.ends_with("hard"));
     let instance = Instance::new(agents, graph::nearest_in_the_plane(agents, 8, 1), hard, 1);
-    let mut net = Network::new();
-    let mut ids = Vec::new();
-    for (quad, q) in instance.quad.iter().zip(&instance.linear) {
-        ids.push(net.agent(Quadratic::new(Matrix::dense(D, D, quad.to_vec()), q.to_vec()))?);
-    }
-    let first = Matrix::selector(D, (0..SHARED).collect::<Vec<_>>());
-    for &(a, b) in &instance.pairs {
-        let edge = Edge::new(ids[a as usize], &first, ids[b as usize], &first);
-        net.edge(if hard { edge } else { edge.soft(WEIGHT) })?;
-    }
-    let mut solver =
-        net.into_solver(Settings { tol: 1e-13, iterations: usize::MAX, ..Settings::default() })?;
+    let settings = Settings { tol: 1e-13, iterations: usize::MAX, ..Settings::default() };
+    let mut solver = network(&instance)?.into_solver(settings)?;
     for limit in [20, 200, 600, 20, 200, 600, 1500] {
         solver.reset();
         solver.settings_mut().time_limit = Some(Duration::from_millis(limit));

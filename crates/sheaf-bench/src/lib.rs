@@ -25,6 +25,7 @@ mod small;
 mod solvers;
 
 pub use parent::{Options, run};
+pub use solvers::network;
 
 use std::time::Duration;
 
