@@ -120,6 +120,9 @@ pub struct TrainSection {
     /// Added to the root of AdamW's second moment. Gradients well below it move the parameters the less, the smaller they
     /// are, instead of as far as large ones.
     pub epsilon: f64,
+    /// Standard deviation of normal noise on the parameters at which a step takes its gradient, in units of the root mean
+    /// square of each tensor; 0 for none. What is learned then does not hang on exact values.
+    pub noise: f64,
     /// Updates over which the learning rate rises from 0.
     pub warmup: u64,
     /// What it does after that.
@@ -171,6 +174,7 @@ impl Default for TrainSection {
             learning_rate: 3e-4,
             weight_decay: 1e-6,
             epsilon: 1e-8,
+            noise: 0.0,
             warmup: 200,
             decay: DecayKind::None,
             decay_floor: 0.0,
@@ -254,6 +258,7 @@ impl TrainSection {
         holds("learning_rate", self.learning_rate > 0.0, "a number above 0", self.learning_rate)?;
         holds("weight_decay", self.weight_decay >= 0.0, "a number ≥ 0", self.weight_decay)?;
         holds("epsilon", self.epsilon > 0.0, "a number above 0", self.epsilon)?;
+        holds("noise", (0.0..1.0).contains(&self.noise), "0 ≤ noise < 1", self.noise)?;
         holds("clip", self.clip >= 0.0, "a number above 0, or 0 for no limit", self.clip)?;
         holds("ema", (0.0..1.0).contains(&self.ema), "0 ≤ ema < 1", self.ema)?;
         holds("checkpoint_minutes", self.checkpoint_minutes >= 0.0, "a number ≥ 0", self.checkpoint_minutes)?;

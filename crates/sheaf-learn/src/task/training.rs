@@ -23,6 +23,7 @@ pub struct Training<K: Task> {
     batch: Batch<f32, K::Encoder, K::Decoder>,
     samples: K::Set,
     chosen: Vec<u32>, // training samples of the batch, before variants
+    noisy: Vec<f32>, // parameters with noise, if there is any
     epochs: Epochs,
     order_stream: String,
 }
@@ -65,6 +66,7 @@ impl<K: Task> Training<K> {
             batch: Batch::default(),
             samples: K::Set::default(),
             chosen: Vec::new(),
+            noisy: Vec::new(),
             epochs: Epochs::default(),
             order_stream: format!("order of the {}", K::SAMPLES),
         })
@@ -111,6 +113,22 @@ impl<K: Task> Training<K> {
     }
 }
 
+/// Writes the parameters with normal noise, in units of the root mean square of each tensor, to `noisy`. The numbers depend
+/// only on (seed of the run, training step, tensor).
+fn disturb(layout: &ParamLayout, params: &[f32], noise: f64, seed: u64, step: u64, noisy: &mut Vec<f32>) {
+    noisy.clear();
+    noisy.extend_from_slice(params);
+    for (k, entry) in layout.entries().iter().enumerate() {
+        let own = &mut noisy[entry.range.clone()];
+        let squares: f64 = own.iter().map(|&p| f64::from(p) * f64::from(p)).sum();
+        let deviation = noise * (squares / own.len().max(1) as f64).sqrt();
+        let stream = &mut Stream::new(seed, "noise of parameters", step, k as u64);
+        for p in own {
+            *p += (deviation * stream.normal()) as f32;
+        }
+    }
+}
+
 impl<K: Task> Trainable for Training<K> {
     fn layout(&self) -> &ParamLayout {
         self.model.layout()
@@ -124,6 +142,13 @@ impl<K: Task> Trainable for Training<K> {
         self.batch_of(seed, step);
         let horizon = self.experiment.iterations.horizon(seed, step, self.experiment.train.loss_window);
         let samples = K::samples(&self.board, &self.samples);
+        let params = match self.experiment.train.noise {
+            0.0 => params,
+            noise => {
+                disturb(self.model.layout(), params, noise, seed, step, &mut self.noisy);
+                &self.noisy
+            }
+        };
         let loss =
             self.batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad)?;
         drop(samples);
@@ -193,5 +218,34 @@ impl<M: Trainable> Update<M> {
     /// Metrics of the running average on held-out samples.
     pub fn evaluate(&mut self) -> Result<Vec<(String, f64)>> {
         self.model.evaluate(&self.state.ema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_relative_to_each_tensor_and_drawn_anew_in_every_step() {
+        let mut layout = ParamLayout::new();
+        layout.add("large", &[40, 50]);
+        layout.add("zero", &[7]);
+        layout.add("small", &[2000]);
+        let params: Vec<f32> =
+            (0..layout.len()).map(|i| if i < 2000 { 3.0 } else { f32::from(i >= 2007) * -0.01 }).collect();
+        let noisy = |step| {
+            let mut noisy = Vec::new();
+            disturb(&layout, &params, 0.1, 42, step, &mut noisy);
+            noisy
+        };
+        let first = noisy(1);
+        assert_eq!(first, noisy(1));
+        assert_ne!(first, noisy(2));
+        for (range, size) in [(0..2000, 0.3), (2000..2007, 0.0), (2007..4007, 0.001)] {
+            let squares: f32 = range.clone().map(|i| (first[i] - params[i]).powi(2)).sum();
+            let deviation = (squares / range.len() as f32).sqrt();
+            // 2,000 draws know their deviation to 1.6 %.
+            assert!((deviation - size).abs() <= 0.08 * size, "{range:?}: {deviation}");
+        }
     }
 }
