@@ -41,8 +41,10 @@ impl Scale {
         let own: &[&str] = match (self, task) {
             (Self::Full, _) => return Vec::new(),
             (Self::Half, _) => return vec![format!("train.steps={}", (steps / 2).max(1))],
-            (Self::Quick, TaskKind::Maze) => &["data.count=64", "data.test_count=8", "eval.larger=0"],
-            (Self::Quick, TaskKind::Sudoku) => &["data.count=32", "data.test_count=8"],
+            (Self::Quick, TaskKind::Maze) => {
+                &["data.count=64", "data.test_count=8", "eval.test=8", "eval.larger=0"]
+            }
+            (Self::Quick, TaskKind::Sudoku) => &["data.count=32", "data.test_count=8", "eval.test=8"],
             (Self::Quick, TaskKind::Mnist) => &["data.count=128", "eval.test=8", "eval.long=0"],
             (Self::Quick, TaskKind::Cnn) => &["data.count=128", "eval.test=8"],
         };
