@@ -33,7 +33,7 @@ pub use bench::BenchArgs;
 pub use explore_args::ExploreArgs;
 pub use explore_args::InterveneArgs;
 pub use figure_args::{FigureArgs, FigureName};
-pub(crate) use numbers::{agents, batch, iterations, out_of_step, positive, rounds, threads};
+pub(crate) use numbers::{agents, batch, iterations, out_of_step, positive, rounds, seed, threads};
 pub use reproduce_args::ReproduceArgs;
 pub use run_args::{ConsensusArg, RunArgs};
 
@@ -277,7 +277,8 @@ Example:
   sheaf trace --weights builtin:maze --data test.npz --index 0 --iterations 100 --out trace.safetensors
 
 The file holds x, z, u [K, N, d_v], primal and dual residuals [K, N], edge_rms [K] and
-logits. The array consistency is edge_rms under its older name.";
+logits. The array consistency is edge_rms under its older name. Of message passing it holds the
+states h0 [N, d_v] and h [K, N, d_v] and logits.";
 
 /// `sheaf trace`.
 #[derive(Debug, Args)]

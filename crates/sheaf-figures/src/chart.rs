@@ -2,14 +2,15 @@
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, ChartContext, Circle, IntoLogRange, LineSeries, PathElement, Ranged,
-    SVGBackend,
+    Cartesian2d, ChartBuilder, ChartContext, Circle, LineSeries, PathElement, Ranged, SVGBackend, Text,
 };
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, ShapeStyle};
 use sheaf_admm::Result;
 
 use crate::colour::{self, Colour, GRID, INK};
 use crate::sheet::{Anchor, SMALL, Sheet, TEXT, UNITS, drawn, style};
+use crate::ticks::LogAxis;
 
 /// A curve.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,8 +53,8 @@ pub struct Axes<'a> {
     pub percent: bool,
     /// How curves are drawn.
     pub marks: Marks,
-    /// A dashed horizontal line.
-    pub limit: Option<f64>,
+    /// A dashed horizontal line, and what it is.
+    pub limit: Option<(f64, &'a str)>,
 }
 
 impl<'a> Axes<'a> {
@@ -80,10 +81,17 @@ impl<'a> Axes<'a> {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)))
         };
         let xs = widened(self.x_range.unwrap_or_else(|| over(&mut finite().map(|p| p.0))));
-        let ys = widened(self.y_range.unwrap_or_else(|| over(&mut finite().map(|p| p.1))));
+        let ys = self.y_range.unwrap_or_else(|| over(&mut finite().map(|p| p.1)));
+        let ys = if self.log && ys.0 <= ys.1 { ys } else { widened(ys) };
         let mut top = y;
         if !self.title.is_empty() {
-            sheet.styled(x + 0.5 * width, y + 6.0, &style(TEXT, INK, false), Anchor::Middle, self.title)?;
+            sheet.styled(
+                x + 12.0 + 0.5 * (width + 26.0),
+                y + 6.0,
+                &style(TEXT, INK, false),
+                Anchor::Middle,
+                self.title,
+            )?;
             top += 14.0;
         }
         let units = |value: f64| (value * UNITS).round() as u32;
@@ -92,10 +100,10 @@ impl<'a> Axes<'a> {
         builder.margin(units(4.0)).margin_right(units(12.0));
         builder.x_label_area_size(units(24.0)).y_label_area_size(units(34.0));
         if self.log {
-            let (low, high) = (10f64.powf(ys.0.max(1e-300).log10().floor()), 10f64.powf(ys.1.log10().ceil()));
-            let high = if high > low { high } else { 10.0 * low };
-            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, (low..high).log_scale()))?;
-            self.mesh(&mut chart, &|y| power(*y))?;
+            // Curves are drawn over their logarithms: the plotting crate's own scale loses ticks to rounding.
+            let axis = LogAxis::over(ys.0, ys.1);
+            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, axis.clone()))?;
+            self.mesh(&mut chart, &|y| axis.label(*y))?;
             self.series(&mut chart, curves, xs)?;
         } else {
             let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, ys.0..ys.1))?;
@@ -138,25 +146,29 @@ impl<'a> Axes<'a> {
             filled: false,
             stroke_width: (width * UNITS).round() as u32,
         };
-        if let Some(limit) = self.limit {
+        if let Some((limit, name)) = self.limit {
             let dash = (xs.1 - xs.0) / 60.0;
             for i in (0..60).step_by(2) {
                 let x = xs.0 + dash * f64::from(i);
                 let dashes = vec![(x, limit), (x + dash, limit)];
                 drawn(chart.draw_series([PathElement::new(dashes, stroke(INK, 0.7))]))?;
             }
+            let above = style(SMALL, INK, false).pos(Pos::new(HPos::Left, VPos::Bottom));
+            let at = (xs.0 + dash, limit);
+            drawn(chart.draw_series([Text::new(name.to_string(), at, above)]))?;
         }
+        let height = |y: f64| if self.log { y.max(1e-300).log10() } else { y };
         for (curve, colour) in curves {
             let points: Vec<(f64, f64)> = curve
                 .points
                 .iter()
-                .copied()
                 .filter(|(x, y)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0))
+                .map(|&(x, y)| (x, height(y)))
                 .collect();
             let width = if self.marks == Marks::Thin { 0.8 } else { 1.4 };
             drawn(chart.draw_series(LineSeries::new(points.iter().copied(), stroke(*colour, width))))?;
             for (&(x, y), &spread) in curve.points.iter().zip(&curve.spread).filter(|(_, s)| **s > 0.0) {
-                let bar = vec![(x, y - spread), (x, y + spread)];
+                let bar = vec![(x, height(y - spread)), (x, height(y + spread))];
                 drawn(chart.draw_series([PathElement::new(bar, stroke(*colour, 0.8))]))?;
             }
             if self.marks == Marks::Dots {
@@ -204,22 +216,6 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A power of ten as 10⁻³.
-fn power(value: f64) -> String {
-    let exponent = value.log10();
-    if (exponent - exponent.round()).abs() > 1e-9 {
-        return String::new();
-    }
-    let superscript = |c: char| match c {
-        '-' => '⁻',
-        '1' => '¹',
-        '2' => '²',
-        '3' => '³',
-        digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or(0)).unwrap_or('?'),
-    };
-    format!("10{}", (exponent.round() as i64).to_string().chars().map(superscript).collect::<String>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +223,5 @@ mod tests {
     #[test]
     fn numbers_are_as_short_as_they_can_be() {
         assert_eq!([0.25, 12.0, 15_000.0, 1.5e6, 0.0].map(short), ["0.25", "12", "15k", "1.5M", "0"]);
-        assert_eq!([0.001, 100.0, 20.0].map(power), ["10⁻³", "10²", ""]);
     }
 }

@@ -9,7 +9,7 @@ use crate::colour::{self, Colour, PAPER, WALL};
 use crate::evolution::{owners, picture, side};
 use crate::file::Figure;
 use crate::legend;
-use crate::sheet::{Anchor, FULL, TEXT, figure};
+use crate::sheet::{Anchor, FULL, SMALL, TEXT, figure};
 use crate::story::{Scene, Story};
 
 /// The class an agent votes for, and how certain it is.
@@ -38,7 +38,7 @@ pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
     let height = side + 48.0 + 170.0;
     figure(FULL, height, |sheet| {
         let owner = owners(grid);
-        sheet.text(0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("label {label}"))?;
+        sheet.text(1.0 + 0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("label {label}"))?;
         let ink = |p: usize| colour::mix(PAPER, WALL, f64::from(image[p]) / 255.0);
         picture(sheet, (1.0, 20.0, side), grid, ink)?;
         for (column, &k) in shown.iter().enumerate() {
@@ -53,7 +53,8 @@ pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
         let keys: Vec<(Colour, &str)> =
             names.iter().enumerate().map(|(c, name)| (colour::class(c), name.as_str())).collect();
         sheet.text(2.0, side + 34.0, TEXT, Anchor::Left, "class")?;
-        legend::keys(sheet, (40.0, side + 34.0), &keys)?;
+        let x = legend::keys(sheet, (40.0, side + 34.0), &keys)?;
+        sheet.text(x + 4.0, side + 34.0, SMALL, Anchor::Left, "paler: less certain")?;
         let curves = course(story, classes);
         let drawn: Vec<(&Curve, Colour)> =
             curves.iter().enumerate().map(|(c, curve)| (curve, colour::class(c))).collect();

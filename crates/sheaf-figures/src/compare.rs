@@ -17,7 +17,8 @@ pub type Named<'a> = (&'a str, &'a Story);
 pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
     if a.1.scene.task() != b.1.scene.task() {
         let (want, got) = (format!("weights of {}, as --weights", a.1.scene.task()), b.1.scene.task());
-        return Err(Error::new(ErrorKind::Unsupported, "--with", want, got));
+        return Err(Error::new(ErrorKind::Unsupported, "--with", want, got)
+            .hint("both models solve the same sample: name weights of one task"));
     }
     let shown: Vec<usize> = a.1.among(shown).into_iter().filter(|&k| k <= b.1.frames()).collect::<Vec<_>>();
     let shown = if shown.is_empty() { vec![1] } else { shown };

@@ -29,11 +29,16 @@ pub struct Learning {
 }
 
 impl Learning {
-    /// Reads the metrics of a run folder.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join("metrics.jsonl");
-        let text = read_text_at_most(&path, MAX_BYTES, "the metrics of a run")?;
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    /// Reads the metrics of a run folder, or a file of metrics.
+    pub fn read(run: &Path) -> Result<Self> {
+        let (path, name) = match run.is_file() {
+            true => (run.to_path_buf(), run.file_stem()),
+            false => (run.join("metrics.jsonl"), run.file_name()),
+        };
+        let text = read_text_at_most(&path, MAX_BYTES, "the metrics of a run").map_err(|e| {
+            e.hint("name the folder of a run, or a file such as results/curves/maze-42.jsonl")
+        })?;
+        let name = name.unwrap_or_default().to_string_lossy();
         Self::parse(&name, &path.display().to_string(), &text)
     }
 
@@ -108,21 +113,35 @@ pub fn learning_curves(runs: &[Learning]) -> Result<Figure> {
     let lines = keys_in_lines(&names);
     let top = 14.0 * lines.len() as f64 + 4.0;
     let wide = if has_metric { 0.5 * FULL } else { FULL };
+    // Both charts begin with the training, so that they can be read together.
+    let last = losses.iter().chain(&metrics).flat_map(|c| &c.points).map(|p| p.0).fold(0.0, f64::max);
+    let x_range = (last > 0.0).then_some((0.0, last));
     figure(FULL, top + 220.0, |sheet| {
         for (i, line) in lines.iter().enumerate() {
             legend::lines(sheet, (44.0, 10.0 + 14.0 * i as f64), line.iter().cloned())?;
         }
-        let log = Axes { log: true, marks: Marks::Thin, ..Axes::new("samples seen", "training loss") };
+        let log =
+            Axes { x_range, log: true, marks: Marks::Thin, ..Axes::new("samples seen", "training loss") };
         log.draw(sheet, (0.0, top, wide, 216.0), &coloured(&losses))?;
         if has_metric {
-            let what = runs.iter().map(|r| r.metric.0.as_str()).find(|name| !name.is_empty()).unwrap_or("");
-            let label = format!("{what} on held-out samples (%)");
+            let label = format!("{} on held-out samples (%)", what(runs));
             let axes = Axes::new("samples seen", &label);
-            let axes = Axes { percent: true, y_range: Some((0.0, 1.0)), marks: Marks::Dots, ..axes };
+            let axes = Axes { x_range, percent: true, y_range: Some((0.0, 1.0)), marks: Marks::Dots, ..axes };
             axes.draw(sheet, (wide, top, wide, 216.0), &coloured(&metrics))?;
         }
         Ok(())
     })
+}
+
+/// The metrics of all runs, by name: tasks differ in theirs.
+fn what(runs: &[Learning]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in runs.iter().map(|run| run.metric.0.as_str()).filter(|name| !name.is_empty()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(" or ")
 }
 
 /// Keys in lines that fit the page.

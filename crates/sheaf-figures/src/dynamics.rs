@@ -26,7 +26,8 @@ pub fn dynamics(story: &Story, shown: &[usize]) -> Result<Figure> {
         Scene::Maze { grid, .. } | Scene::Picture { grid, .. } => *grid,
         Scene::Sudoku { .. } => {
             let want = "agents on a grid: mazes or pictures";
-            return Err(Error::new(ErrorKind::Unsupported, "figure dynamics", want, "Sudoku"));
+            return Err(Error::new(ErrorKind::Unsupported, "figure dynamics", want, "Sudoku")
+                .hint("`sheaf figure sudoku-evolution` shows boards"));
         }
     };
     let shown = story.among(shown);
@@ -109,7 +110,7 @@ fn keys(sheet: &Sheet<'_>, y: f64, tops: &[f64; 2]) -> Result<()> {
     let x = legend::bar(sheet, (LEFT, y), "primal", ["0", &ends(0)], colour::viridis)?;
     let x = legend::bar(sheet, (x, y), "dual", ["0", &ends(1)], colour::viridis)?;
     let signed = |v: f64| colour::diverging(2.0 * v - 1.0);
-    legend::bar(sheet, (x, y), "log₁₀", ["−2", "2"], signed).map(drop)
+    legend::bar(sheet, (x, y), "log₁₀(primal/dual)", ["−2", "2"], signed).map(drop)
 }
 
 /// Mean and largest residual of all agents over the iterations.
@@ -127,11 +128,12 @@ fn charts(sheet: &Sheet<'_>, story: &Story, height: f64) -> Result<()> {
     let max = |row: &[f32]| row.iter().copied().fold(0.0f32, f32::max).into();
     let (wide, high) = (FULL - CHARTS - 6.0, 0.5 * (height - 20.0));
     type Summary<'a> = &'a dyn Fn(&[f32]) -> f64;
-    let panels: [(&str, Summary<'_>); 2] = [("mean over agents", &mean), ("largest", &max)];
+    let panels: [(&str, Summary<'_>); 2] = [("mean over agents", &mean), ("largest over agents", &max)];
     for (i, (title, of)) in panels.into_iter().enumerate() {
         let (primal, dual) = (course("‖x − z‖", &story.primal, of), course("ρ‖Δz‖", &story.dual, of));
         let axes = Axes { title, log: true, marks: Marks::Lines, ..Axes::new("iteration k", "residual") };
-        let place = (CHARTS + 6.0, 16.0 + high * i as f64, wide, high);
+        // Room between the label of one chart and the title of the next.
+        let place = (CHARTS + 6.0, 18.0 + high * i as f64, wide, high - 8.0);
         axes.draw(sheet, place, &[(&primal, BLUE), (&dual, VERMILLION)])?;
     }
     let names = [(BLUE, "‖x − z‖".to_string()), (VERMILLION, "ρ‖Δz‖".to_string())];

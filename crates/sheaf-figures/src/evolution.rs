@@ -23,7 +23,7 @@ pub fn evolution(story: &Story, shown: &[usize]) -> Result<Figure> {
     let shown = story.among(shown);
     let side = side(shown.len() + extra(story));
     figure(FULL, side + 44.0, |sheet| {
-        row(sheet, story, &shown, (0.0, 20.0, side), true)?;
+        row(sheet, story, &shown, (1.0, 20.0, side), true)?;
         key(sheet, story, side + 34.0)
     })
 }
@@ -35,7 +35,7 @@ fn extra(story: &Story) -> usize {
 
 /// The side of one of `panels` panels that fill the page.
 pub(crate) fn side(panels: usize) -> f64 {
-    ((FULL - 2.0) / panels as f64 - GAP).clamp(40.0, 200.0).floor()
+    ((FULL - 2.0 + GAP) / panels as f64 - GAP).clamp(40.0, 200.0).floor()
 }
 
 /// Draws the panels of a story side by side, with their iterations above.

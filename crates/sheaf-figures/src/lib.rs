@@ -30,6 +30,7 @@ pub mod sheet;
 pub mod sizes;
 pub mod story;
 pub mod terminal;
+mod ticks;
 pub mod trajectories;
 pub mod views;
 

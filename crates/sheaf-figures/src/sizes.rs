@@ -6,7 +6,7 @@ use crate::chart::{Axes, Curve, Marks, coloured};
 use crate::colour;
 use crate::file::Figure;
 use crate::legend;
-use crate::sheet::{FULL, figure};
+use crate::sheet::{Anchor, FULL, SMALL, figure};
 
 /// One model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +28,8 @@ pub struct AtSize {
     pub first_solve: Option<(f64, f64)>,
 }
 
-/// The figure; `most` is the largest number of iterations.
-pub fn sizes(sweeps: &[Sweep], most: usize) -> Result<Figure> {
+/// The figure; `most` is the largest number of iterations, `note` what a reader must know of the runs.
+pub fn sizes(sweeps: &[Sweep], most: usize, note: &str) -> Result<Figure> {
     if sweeps.iter().all(|sweep| sweep.sizes.is_empty()) {
         let want = "results of mazes of several sizes";
         return Err(Error::new(ErrorKind::Shape, "figure sizes", want, "none")
@@ -57,6 +57,8 @@ pub fn sizes(sweeps: &[Sweep], most: usize) -> Result<Figure> {
     figure(FULL, 240.0, |sheet| {
         let names = sweeps.iter().enumerate().map(|(i, s)| (colour::curve(i), s.name.clone()));
         legend::lines(sheet, (44.0, 10.0), names)?;
+        sheet.text(FULL - 12.0, 10.0, SMALL, Anchor::Right, note)?;
+        let limit = format!("limit: {most} iterations");
         let x = "maze size n (n × n pixels)";
         let x_range = Some((17.0, 75.0));
         let axes = Axes {
@@ -71,7 +73,7 @@ pub fn sizes(sweeps: &[Sweep], most: usize) -> Result<Figure> {
             x_range,
             y_range: Some((0.0, 1.1 * most as f64)),
             marks: Marks::Dots,
-            limit: Some(most as f64),
+            limit: Some((most as f64, &limit)),
             ..Axes::new(x, "iterations until first solved")
         };
         axes.draw(sheet, (0.5 * FULL, 18.0, 0.5 * FULL, 220.0), &coloured(&firsts))

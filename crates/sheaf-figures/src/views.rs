@@ -16,7 +16,8 @@ pub fn views(story: &Story) -> Result<Figure> {
         Scene::Maze { grid, .. } | Scene::Picture { grid, .. } => *grid,
         Scene::Sudoku { .. } => {
             let want = "agents on a grid: mazes or pictures";
-            return Err(Error::new(ErrorKind::Unsupported, "figure views", want, "Sudoku"));
+            return Err(Error::new(ErrorKind::Unsupported, "figure views", want, "Sudoku")
+                .hint("`sheaf figure sudoku-evolution` shows boards"));
         }
     };
     let (rows, columns, patch) = (grid.rows(), grid.columns(), grid.patch());

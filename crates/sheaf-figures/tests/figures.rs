@@ -134,13 +134,17 @@ fn figures_of_runs_and_results_keep_their_structure() {
             .contains("x.jsonl, line 1")
     );
     assert!(learning_curves(&[]).is_err());
+    // Runs of different tasks stand in one figure; its label names the metrics of all.
+    let other = Learning { metric: ("accuracy".into(), vec![(1.0, 0.5), (2.0, 0.6)]), ..run("digits", 1.0) };
+    let mixed = learning_curves(&[run("mazes", 1.0), other]).unwrap();
+    assert!(mixed.svg().contains("solved or accuracy on held-out samples (%)"));
     let at = |size: usize| {
         let part = 1.0 / (1.0 + ((size as f64 - 52.0) / 5.0).exp());
         AtSize { size, solved: (part, 0.03), first_solve: (part > 0.05).then_some((size as f64, 4.0)) }
     };
     let sweep = Sweep { name: "Sheaf-ADMM".into(), sizes: (19..=73).step_by(4).map(at).collect() };
-    look("sizes", &sizes(&[sweep], 100).unwrap());
-    assert!(sizes(&[], 100).is_err());
+    look("sizes", &sizes(&[sweep], 100, "half of the published steps").unwrap());
+    assert!(sizes(&[], 100, "").is_err());
 }
 
 #[test]

@@ -82,7 +82,8 @@ pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     for name in names.iter().filter(|name| *name != "all") {
         if !known.iter().any(|table| table.name == name) {
             let want = format!("all, {}", list(known.iter().map(|t| t.name).collect()));
-            return Err(Error::new(ErrorKind::Unsupported, "table", want, format!("`{name}`")));
+            return Err(Error::new(ErrorKind::Unsupported, "table", want, format!("`{name}`"))
+                .hint("`sheaf reproduce --help` says what they are"));
         }
     }
     let asked = |table: &Table| names.iter().any(|name| name == "all" || name == table.name);
@@ -91,7 +92,8 @@ pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
         if !chosen.iter().flat_map(|table| &table.rows).any(|row| row.name == *name) {
             let rows: Vec<&str> = chosen.iter().flat_map(|t| &t.rows).map(|row| row.name.as_str()).collect();
             let want = format!("a row: {}", list(rows));
-            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`")));
+            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`"))
+                .hint("other tables have other rows; --list shows the runs"));
         }
     }
     if !only.is_empty() {

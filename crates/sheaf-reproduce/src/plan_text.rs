@@ -35,20 +35,35 @@ impl Plan {
         // An empty sum is -0.
         let known = times.iter().flatten().sum::<f64>() + 0.0;
         let unknown = times.iter().filter(|time| time.is_none()).count();
-        let more =
-            if unknown > 0 { format!(" without {unknown} that were not measured") } else { String::new() };
+        let time = match unknown {
+            0 => format!("about {}", duration(known)),
+            _ if unknown == open.len() => "time not measured yet: the first lines of a run say it".into(),
+            _ => format!("about {} without {unknown} that were not measured", duration(known)),
+        };
         format!(
-            "{} runs at scale {}, {} finished; {steps} steps to make; about {}{more}; {:.1} GB of disk at most",
+            "{} runs at scale {}, {} finished; {steps} steps to make; {time}; {} of disk at most",
             self.runs.len(),
             self.request.scale.name(),
             self.runs.len() - open.len(),
-            duration(known),
-            self.disk() as f64 / 1e9
+            size(self.disk() as f64)
         )
     }
 
     /// Estimated seconds of all runs after this one.
     pub fn seconds_after(&self, index: usize) -> f64 {
         self.runs.iter().skip(index + 1).filter_map(|run| self.seconds_left(run)).sum()
+    }
+}
+
+/// Bytes as people say them.
+fn size(bytes: f64) -> String {
+    if bytes < 1e8 { format!("{:.0} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_megabytes_are_not_nothing() {
+        assert_eq!([4.2e6, 9.2e9].map(super::size), ["4 MB", "9.2 GB"]);
     }
 }

@@ -54,6 +54,9 @@ pub fn run(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
         let folder = plan.result_folder(planned);
         let mut record = begin(plan, planned)?;
         (record.status, record.error) = (Status::Failed, error.to_string().replace('\n', " "));
+        if record.commit.is_empty() {
+            record.commit.clone_from(&plan.request.commit);
+        }
         record.write(&folder)?;
     }
     ended

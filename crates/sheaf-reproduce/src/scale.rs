@@ -1,5 +1,6 @@
 //! How much of a published schedule is run.
 
+use crate::record::Record;
 use crate::task::TaskKind;
 
 /// How much is run.
@@ -40,8 +41,10 @@ impl Scale {
         let own: &[&str] = match (self, task) {
             (Self::Full, _) => return Vec::new(),
             (Self::Half, _) => return vec![format!("train.steps={}", (steps / 2).max(1))],
-            (Self::Quick, TaskKind::Maze) => &["data.count=64", "data.test_count=8", "eval.larger=0"],
-            (Self::Quick, TaskKind::Sudoku) => &["data.count=32", "data.test_count=8"],
+            (Self::Quick, TaskKind::Maze) => {
+                &["data.count=64", "data.test_count=8", "eval.test=8", "eval.larger=0"]
+            }
+            (Self::Quick, TaskKind::Sudoku) => &["data.count=32", "data.test_count=8", "eval.test=8"],
             (Self::Quick, TaskKind::Mnist) => &["data.count=128", "eval.test=8", "eval.long=0"],
             (Self::Quick, TaskKind::Cnn) => &["data.count=128", "eval.test=8"],
         };
@@ -66,12 +69,60 @@ impl Scale {
         }
     }
 
-    /// What is reduced in a run of `steps` steps of `batch` samples, for reports; empty for the published schedule.
-    pub fn reduction(self, steps: u64, published: u64, batch: usize) -> String {
+    /// What a figure says of runs of this scale; empty for the published schedule.
+    pub fn note(self) -> &'static str {
         match self {
-            Self::Full if steps == published => String::new(),
-            Self::Full | Self::Half => format!("{steps} of {published} steps"),
-            Self::Quick => format!("quick: {steps} steps of {batch} on small data; not comparable"),
+            Self::Full => "",
+            Self::Half => "half of the published steps",
+            Self::Quick => "quick: a few steps on small data, not comparable",
         }
+    }
+
+    /// What was reduced in a run, for reports; empty for the published schedule.
+    pub fn reduction(self, record: &Record) -> String {
+        let Record { steps, published_steps, batch, .. } = record;
+        let of_steps = format!("{} of {} steps", grouped(*steps), grouped(*published_steps));
+        let samples = record.evals.values().filter_map(|values| values.get("samples").copied());
+        let most = samples.fold(0.0, f64::max);
+        match self {
+            Self::Full if steps == published_steps => String::new(),
+            Self::Full | Self::Half => of_steps,
+            Self::Quick if most == 0.0 => format!("quick: {of_steps}, batches of {batch}; not comparable"),
+            Self::Quick => {
+                format!(
+                    "quick: {of_steps}, batches of {batch}, {most:.0} test samples at most; not comparable"
+                )
+            }
+        }
+    }
+}
+
+/// A number with commas between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduction_says_how_much_is_left() {
+        let record = Record { steps: 8, published_steps: 31_250, batch: 8, ..Record::default() };
+        assert_eq!(Scale::Quick.reduction(&record), "quick: 8 of 31,250 steps, batches of 8; not comparable");
+        let values = std::collections::BTreeMap::from([("samples".to_string(), 16.0)]);
+        let evaluated = Record { evals: [("test".to_string(), values)].into(), ..record };
+        assert!(Scale::Quick.reduction(&evaluated).contains("16 test samples at most"));
+        assert_eq!(Scale::Full.reduction(&Record { steps: 31_250, ..evaluated.clone() }), "");
+        assert_eq!(Scale::Half.reduction(&Record { steps: 15_625, ..evaluated }), "15,625 of 31,250 steps");
+        assert_eq!([7, 1_000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
     }
 }

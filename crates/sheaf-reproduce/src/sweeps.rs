@@ -12,9 +12,21 @@ use crate::report::results::{Results, mean_and_deviation};
 /// The models of the sweep: experiment and name.
 const MODELS: [(&str, &str); 2] = [("maze", "Sheaf-ADMM"), ("maze-mpnn-pm-max", "MPNN (PM; max)")];
 
-/// The sweeps in a results folder, of the largest scale that has them; with the largest number of iterations.
-pub fn read(folder: &Path) -> Result<(Vec<Sweep>, usize)> {
+/// What the figure takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sweeps {
+    /// One for each model that has results.
+    pub sweeps: Vec<Sweep>,
+    /// The largest number of iterations.
+    pub most: usize,
+    /// What a reader must know of the runs; empty for the published schedule.
+    pub note: &'static str,
+}
+
+/// The sweeps in a results folder, of the largest scale that has them.
+pub fn read(folder: &Path) -> Result<Sweeps> {
     let results = Results::read(folder)?;
+    let mut found = Sweeps { most: 100, ..Sweeps::default() };
     for scale in Scale::ALL {
         let sweeps: Vec<Sweep> = MODELS
             .iter()
@@ -25,10 +37,11 @@ pub fn read(folder: &Path) -> Result<(Vec<Sweep>, usize)> {
             .filter(|sweep| !sweep.sizes.is_empty())
             .collect();
         if !sweeps.is_empty() {
-            return Ok((sweeps, 100));
+            (found.sweeps, found.note) = (sweeps, scale.note());
+            break;
         }
     }
-    Ok((Vec::new(), 100))
+    Ok(found)
 }
 
 fn at(results: &Results, scale: Scale, experiment: &str, size: usize) -> Option<AtSize> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sheaf_reproduce::plan::{State, choose};
+use sheaf_reproduce::record::Record;
 use sheaf_reproduce::report;
 use sheaf_reproduce::report::results::Results;
 use sheaf_reproduce::tables::{self, Variant};
@@ -31,9 +32,17 @@ fn every_experiment_of_every_table_is_valid_at_every_scale() {
         assert!(plan.runs.len() > 90, "{}", plan.runs.len());
         assert!(plan.runs.iter().all(|run| plan.state(run) == State::Missing));
         for run in &plan.runs {
-            let (steps, published) = (run.prepared.train.steps, run.published_steps);
-            let reduced = scale.reduction(steps, published, run.prepared.train.batch);
+            let record = Record {
+                steps: run.prepared.train.steps,
+                published_steps: run.published_steps,
+                batch: run.prepared.train.batch,
+                ..Record::default()
+            };
+            let reduced = scale.reduction(&record);
             assert_eq!(reduced.is_empty(), scale == Scale::Full, "{}: {reduced}", run.name);
+            // A thousand held-out samples take longer than all steps of a quick run.
+            let small = run.prepared.config.contains("\ntest = 8\n");
+            assert!(small || scale != Scale::Quick, "{}: {}", run.name, run.prepared.config);
         }
     }
 }
@@ -74,6 +83,31 @@ fn a_report_without_records_says_that_nothing_was_run() {
         "{text}"
     );
     assert!(Results::read(&folder.path().join("none")).is_err());
+}
+
+#[test]
+fn the_command_of_a_quick_run_makes_that_run() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = Results::read(&root.join("results")).unwrap();
+    let text = report::text(&tables::all(), &results, &[Scale::Quick]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for line in text.lines().filter(|line| line.contains(" | quick | ")) {
+        let run = line.trim_start_matches("| ").split(" |").next().unwrap();
+        let command = line.split('`').nth(1).unwrap();
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(words[..2], ["sheaf", "reproduce"], "{line}");
+        let after = |option: &str| words.iter().position(|w| *w == option).map(|at| words[at + 1]);
+        let only: Vec<&str> = after("--only").into_iter().collect();
+        let seed = after("--seeds").unwrap().parse().unwrap();
+        let scale = Scale::named(after("--scale").unwrap()).unwrap();
+        let mut request = request(&[words[2]], &only, scale, folder.path());
+        request.seeds = vec![seed];
+        let plan = Plan::new(request).unwrap();
+        assert!(plan.runs.iter().any(|planned| planned.name == run), "{command} does not make {run}");
+        seen += 1;
+    }
+    assert!(seen > 70, "{seen}");
 }
 
 /// `SHEAF_UPDATE_RESULTS=1` writes the document anew.

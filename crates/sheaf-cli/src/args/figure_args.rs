@@ -12,7 +12,7 @@ Examples:
   sheaf figure dynamics --size 37 --seed 7 --out dynamics.svg
   sheaf figure class-emergence --data data/mnist --index 7 --out emergence.png
   sheaf figure compare --weights builtin:maze --with runs/maze-mpnn-pm-max/best.safetensors --out both.pdf
-  sheaf figure learning-curve --runs runs/maze runs/maze-mpnn-pm-max --out curves.pdf
+  sheaf figure learning-curve --runs runs/maze results/curves/maze-42.jsonl --out curves.pdf
   sheaf figure sizes --from results --out sizes.pdf
   sheaf figure asynchronous --from results/asynchronous --out asynchronous.svg";
 
@@ -46,8 +46,8 @@ pub struct FigureArgs {
     /// Iterations to show
     #[arg(long, value_name = "K,K,…", value_delimiter = ',', value_parser = iterations)]
     pub at: Vec<usize>,
-    /// Folders of runs, with `learning-curve`
-    #[arg(long, value_name = "RUN_DIR", num_args = 1..)]
+    /// Folders of runs or files of metrics, with `learning-curve`
+    #[arg(long, value_name = "RUN_DIR|FILE.jsonl", num_args = 1..)]
     pub runs: Vec<PathBuf>,
     /// A results folder, with `sizes` and `asynchronous`
     #[arg(long, value_name = "DIR")]

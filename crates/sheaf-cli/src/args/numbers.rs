@@ -48,6 +48,11 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
     up_to(text, MAX_THREADS)
 }
 
+/// A seed of a run.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected whole numbers with commas between them, such as 42,123,456".into())
+}
+
 /// How far agents are out of step.
 pub(crate) fn out_of_step(text: &str) -> Result<OutOfStep, String> {
     text.parse().map_err(|error: Error| format!("expected {}, got {}", error.expected(), error.got()))

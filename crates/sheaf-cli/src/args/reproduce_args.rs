@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use sheaf_reproduce::{Scale, tables};
 
-use super::threads;
+use super::{seed, threads};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_enum, default_value = "full")]
     pub scale: ScaleArg,
     /// Seeds of the runs; the paper's three if not given, one of them at scale quick
-    #[arg(long, value_name = "S,S,…", value_delimiter = ',')]
+    #[arg(long, value_name = "S,S,…", value_delimiter = ',', value_parser = seed, allow_hyphen_values = true)]
     pub seeds: Vec<u64>,
     /// Only this row; may be repeated
     #[arg(long, value_name = "ROW")]

@@ -95,7 +95,17 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
             }
             _ => chosen.clone(),
         };
-        Story::of(&weights, &chosen, args.iterations)
+        let story = Story::of(&weights, &chosen, args.iterations)?;
+        match args.at.iter().find(|&&k| k > story.frames()) {
+            Some(k) => Err(Error::new(
+                ErrorKind::OutOfRange,
+                "--at",
+                format!("iterations from 1 to {}", story.frames()),
+                k,
+            )
+            .hint("--iterations K runs more of them")),
+            None => Ok(story),
+        }
     };
     let shown = if args.at.is_empty() { &SHOWN[..] } else { &args.at };
     match args.name {
@@ -104,7 +114,8 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
             let story = story(weights)?;
             match story.scene.task() {
                 "sudoku" => evolution(&story, shown),
-                other => Err(Error::new(ErrorKind::Unsupported, "--weights", "weights of Sudoku", other)),
+                other => Err(Error::new(ErrorKind::Unsupported, "--weights", "weights of Sudoku", other)
+                    .hint("`sheaf figure evolution` shows every task")),
             }
         }
         FigureName::Dynamics => dynamics(&story(weights)?, shown),
@@ -116,8 +127,8 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
             learning_curves(&runs?)
         }
         FigureName::Sizes => {
-            let (sweeps, most) = sweeps::read(args.from.as_deref().unwrap_or(args.out.as_path()))?;
-            sizes(&sweeps, most)
+            let found = sweeps::read(args.from.as_deref().unwrap_or(args.out.as_path()))?;
+            sizes(&found.sweeps, found.most, found.note)
         }
         FigureName::Asynchronous => {
             asynchronous(&out_of_step::read(args.from.as_deref().unwrap_or(args.out.as_path()))?)
@@ -125,7 +136,7 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
         FigureName::Compare => {
             let other = with.unwrap_or(weights);
             let (a, b) = (story(weights)?, story(other)?);
-            compare((&weights.name(), &a), (&other.name(), &b), shown)
+            compare((&weights.label(), &a), (&other.label(), &b), shown)
         }
     }
 }

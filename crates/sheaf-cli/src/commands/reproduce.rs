@@ -60,7 +60,13 @@ impl Job for Reproduce {
         use_threads(self.args.threads)?;
         let (tables, out) = (&self.request.tables, &self.args.out);
         if let Some(from) = &self.args.from {
-            report::write(tables, &Results::read(from)?, &Scale::ALL, out)?;
+            let results = Results::read(from)?;
+            if results.is_empty() {
+                let want = "records of runs in its folders full, half or quick";
+                return Err(Error::new(ErrorKind::Shape, from.display().to_string(), want, "none")
+                    .hint("`sheaf reproduce TABLE --out DIR` makes them in DIR/results"));
+            }
+            report::write(tables, &results, &Scale::ALL, out)?;
             return Ok(self.written(Report::new()).into());
         }
         let mut plan = Plan::new(self.request.clone())?;

@@ -34,6 +34,18 @@ impl Source {
         }
     }
 
+    /// The name in figures. Every run calls its weights alike, so that the name of its folder says more.
+    pub fn label(&self) -> String {
+        let Self::File(path) = self else { return self.name() };
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        match path.parent().and_then(Path::file_name).map(|run| run.to_string_lossy()) {
+            Some(run) if stem == "final" => run.into_owned(),
+            Some(run) if stem == "best" => format!("{run} (best)"),
+            _ if path.is_dir() => self.name(),
+            _ => stem.into_owned(),
+        }
+    }
+
     /// Hours of training, if this is the directory of a run.
     pub fn hours(&self) -> Option<f64> {
         match self {
@@ -68,5 +80,20 @@ impl Source {
         let weights = self.open()?;
         let task = find(&format!("task of {}", weights.tensors().place()), &weights.about().task)?;
         Ok((weights, task))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_two_runs_have_different_labels() {
+        let label = |path: &str| Source::parse(path).unwrap().label();
+        assert_eq!(label("runs/maze-a/final.safetensors"), "maze-a");
+        assert_eq!(label("runs/maze-a/best.safetensors"), "maze-a (best)");
+        assert_eq!(label("weights/maze.safetensors"), "maze");
+        assert_eq!(label("final.safetensors"), "final");
+        assert_eq!(label("builtin:maze"), "builtin:maze");
     }
 }

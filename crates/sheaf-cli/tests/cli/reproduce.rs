@@ -65,7 +65,7 @@ fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
     assert_eq!(before, made("maze-s42"), "a finished run is not repeated");
     let report = std::fs::read_to_string(folder.join("killed/report.md")).unwrap();
     assert!(report.contains("/ 99.9 ± 0.1") && report.contains("not comparable"), "{report}");
-    assert!(report.contains("sheaf train experiments/maze.toml"), "{report}");
+    assert!(report.contains("`sheaf reproduce maze-baselines --only sheaf-admm --scale quick"), "{report}");
     let page = std::fs::read_to_string(folder.join("killed/report.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("<table>") && !page.contains("<script"));
     // Another table takes the same training and only evaluates.
@@ -99,7 +99,10 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
         ("reproduce mazes --out x", "maze-baselines"),
         ("reproduce all --scale tiny --out x", "full, half, quick"),
         ("reproduce maze-baselines --only pm --out x", "pm-max"),
+        ("reproduce maze-baselines --only pm --out x", "hint: "),
         ("reproduce maze-baselines --seeds 1,2,1 --out x", "each seed once"),
+        ("reproduce maze-baselines --seeds 1,two --out x", "such as 42,123,456"),
+        ("reproduce maze-baselines --seeds -1 --out x", "such as 42,123,456"),
         ("figure pie --out x.svg", "evolution"),
         ("figure evolution --out x.jpg", ".svg, .png or .pdf"),
         ("figure learning-curve --out x.svg", "--runs"),
@@ -110,6 +113,37 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
         let text = fails(folder, arguments);
         assert!(text.starts_with("exit 2") && text.contains(said), "{arguments}: {text}");
     }
+}
+
+#[test]
+fn a_plan_that_was_not_measured_names_no_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = ok(folder.path(), "reproduce maze-baselines --list --out x");
+    assert!(list.contains("time not measured yet") && !list.contains("about 0 s"), "{list}");
+}
+
+#[test]
+fn a_folder_without_records_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fails(folder.path(), "reproduce all --from . --out x");
+    assert!(text.contains("records of runs") && text.contains("hint: "), "{text}");
+    assert!(!folder.path().join("x").exists());
+}
+
+#[test]
+fn a_run_that_cannot_be_written_leaves_a_row_and_the_others_are_made() {
+    // A file where the folder of the run should be: nothing can be written there.
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir_all(folder.join("out/runs/quick")).unwrap();
+    std::fs::write(folder.join("out/runs/quick/maze-mpnn-cm-max-s42"), "").unwrap();
+    let arguments = "reproduce maze-baselines --only cm-max --only cm-mean --scale quick --out out";
+    let output = sheaf(folder, arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
+    assert!(report.contains("failed / 35.1 ± 37.2") && report.contains("maze-mpnn-cm-max-s42"), "{report}");
+    assert!(record(folder, "out", "maze-mpnn-cm-max-s42")["commit"].as_str().is_some_and(|c| !c.is_empty()));
+    assert_eq!(record(folder, "out", "maze-mpnn-cm-mean-s42")["status"], "finished", "the other run is made");
 }
 
 #[test]
@@ -125,4 +159,11 @@ fn a_figure_is_drawn_from_a_file_or_a_seed() {
     assert!(std::fs::read(folder.join("s.pdf")).unwrap().starts_with(b"%PDF"));
     let text = fails(folder, "figure dynamics --data m.npz --index 2 --out d.svg");
     assert!(text.contains("--index"), "{text}");
+    let text = fails(folder, "figure evolution --data m.npz --iterations 5 --at 1,9 --out f.svg");
+    assert!(text.contains("--at: expected iterations from 1 to 5, got 9\nhint: "), "{text}");
+    std::fs::write(folder.join("maze-42.jsonl"), "{\"step\":1,\"samples\":8,\"loss\":0.5}\n").unwrap();
+    ok(folder, "figure learning-curve --runs maze-42.jsonl --out c.svg");
+    assert!(std::fs::read_to_string(folder.join("c.svg")).unwrap().contains("maze-42"));
+    let text = fails(folder, "figure learning-curve --runs nowhere --out c.svg");
+    assert!(text.contains("hint: name the folder of a run"), "{text}");
 }

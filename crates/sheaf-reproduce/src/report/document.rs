@@ -15,10 +15,10 @@ pub enum Block {
     Drawing(String, String),
 }
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}\
     table{border-collapse:collapse;margin:1em 0;font-size:14px}th,td{border-bottom:1px solid #ddd;padding:.3em .7em;\
     text-align:left;vertical-align:top}th{border-bottom:2px solid #888}code{background:#f3f3f3;padding:0 .2em}\
-    figure{margin:1em 0}figcaption{color:#555;font-size:13px}svg{max-width:100%;height:auto}";
+    td.short{white-space:nowrap}.wide{overflow-x:auto}figure{margin:1em 0}figcaption{color:#555;font-size:13px}svg{width:60em;max-width:100%;height:auto}";
 
 /// As Markdown.
 pub fn markdown(blocks: &[Block]) -> String {
@@ -56,13 +56,16 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
             Block::Heading(level, text) => writeln!(out, "<h{level}>{}</h{level}>", inline(text)),
             Block::Text(text) => writeln!(out, "<p>{}</p>", inline(text)),
             Block::Table(titles, rows) => {
-                let line = |tag: &str, cells: &[String]| {
-                    let cells: String =
-                        cells.iter().map(|c| format!("<{tag}>{}</{tag}>", inline(c))).collect();
-                    format!("<tr>{cells}</tr>\n")
+                let line = |cells: &[String], tag: &dyn Fn(&str) -> (&'static str, &'static str)| {
+                    let cell = |text: &String| {
+                        let (open, close) = tag(text);
+                        format!("{open}{}{close}", inline(text))
+                    };
+                    format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
                 };
-                let rows: String = rows.iter().map(|row| line("td", row)).collect();
-                writeln!(out, "<table>\n{}{rows}</table>", line("th", titles))
+                let rows: String = rows.iter().map(|row| line(row, &cell_tag)).collect();
+                let titles = line(titles, &|_| ("<th>", "</th>"));
+                writeln!(out, "<div class=\"wide\"><table>\n{titles}{rows}</table></div>")
             }
             Block::Drawing(svg, caption) => {
                 writeln!(out, "<figure>{svg}<figcaption>{}</figcaption></figure>", inline(caption))
@@ -70,6 +73,14 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
         };
     }
     out + "</body></html>\n"
+}
+
+/// Most characters of a cell that stays on one line: values with the paper's, times, names.
+const SHORT: usize = 32;
+
+fn cell_tag(text: &str) -> (&'static str, &'static str) {
+    let open = if text.chars().count() <= SHORT { "<td class=\"short\">" } else { "<td>" };
+    (open, "</td>")
 }
 
 /// Text on one line, without characters that a terminal would obey. It may come from records that others wrote.
@@ -89,18 +100,24 @@ fn escaped(text: &str) -> String {
     shown(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Escaped text with `code` and **bold**.
+/// Escaped text with `code`, **bold** and *emphasis*; what stands in code is left as it is.
 fn inline(text: &str) -> String {
-    let mut out = String::new();
-    for (i, part) in escaped(text).split('`').enumerate() {
-        let tag = |open: &str| if i % 2 == 1 { open.to_string() } else { String::new() };
-        out += &format!("{}{part}{}", tag("<code>"), tag("</code>"));
-    }
-    let mut bold = String::new();
-    for (i, part) in out.split("**").enumerate() {
-        bold += &if i % 2 == 1 { format!("<b>{part}</b>") } else { part.to_string() };
-    }
-    bold
+    let paired = |text: &str, mark: &str, tag: &str| {
+        let parts: Vec<&str> = text.split(mark).collect();
+        let part = |(i, part): (usize, &&str)| match i % 2 == 1 && i + 1 < parts.len() {
+            true => format!("<{tag}>{part}</{tag}>"),
+            // A mark without its partner stays a character.
+            false if i % 2 == 1 => format!("{mark}{part}"),
+            false => part.to_string(),
+        };
+        parts.iter().enumerate().map(part).collect::<String>()
+    };
+    let escaped = escaped(text);
+    let part = |(i, part): (usize, &str)| match i % 2 {
+        1 => format!("<code>{part}</code>"),
+        _ => paired(&paired(part, "**", "b"), "*", "i"),
+    };
+    escaped.split('`').enumerate().map(part).collect()
 }
 
 #[cfg(test)]
@@ -119,5 +136,14 @@ mod tests {
         let page = html("t", &blocks);
         assert!(page.contains("<h2>A &lt;b&gt;[31m</h2>") && page.contains("<code>c&lt;d</code>"));
         assert!(page.contains("<b>1</b>") && page.contains("<svg></svg>"));
+    }
+
+    #[test]
+    fn emphasis_is_markup_in_html_and_values_stay_on_one_line() {
+        assert_eq!(inline("a *b / c* **d** 2 * 3 `e*f*`"), "a <i>b / c</i> <b>d</b> 2 * 3 <code>e*f*</code>");
+        let long = "x".repeat(40);
+        let page =
+            html("t", &[Block::Table(vec!["a".into()], vec![vec!["0.0 [1] / 4.5 ± 1.1".into(), long]])]);
+        assert!(page.contains("<td class=\"short\">0.0 [1] / 4.5 ± 1.1</td><td>xxx"), "{page}");
     }
 }

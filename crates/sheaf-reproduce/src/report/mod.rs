@@ -11,6 +11,7 @@ use sheaf_learn::train::file::{io_error, write_whole};
 
 use crate::Scale;
 use crate::record::{Record, Status};
+use crate::scale::grouped;
 use crate::tables::{Cell, Row, Table};
 use document::{Block, html, markdown};
 use results::{Results, mean_and_deviation};
@@ -89,7 +90,7 @@ fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
             format!("{:.1}{spread} [{}]", percent * mean, values.len())
         }
         None if failed => "failed".into(),
-        None if records.iter().any(|r| r.evals.contains_key(&cell.eval)) => "none".into(),
+        None if records.iter().any(|r| r.evals.contains_key(&cell.eval)) => "none solved".into(),
         None if records.is_empty() => "not run".into(),
         None => "unfinished".into(),
     };
@@ -111,7 +112,7 @@ fn summary(row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
             }
             seen.push(&record.run);
             seconds += record.train_seconds + record.eval_seconds;
-            let text = scale.reduction(record.steps, record.published_steps, record.batch);
+            let text = scale.reduction(record);
             if !text.is_empty() && !reduced.contains(&text) {
                 reduced.push(text);
             }
@@ -134,7 +135,7 @@ fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Bloc
         found.push(Learning::read(&folder)?);
     }
     let drawing = |part: &[Learning]| {
-        let caption = "Learning curves: loss, and the metric on held-out samples during training.";
+        let caption = "Learning curves: training loss (logarithmic), and the metric on held-out samples during training.";
         Ok(Block::Drawing(learning_curves(part)?.svg().to_string(), caption.into()))
     };
     found.chunks(CURVES).map(drawing).collect()
@@ -161,13 +162,13 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
         vec![
             record.run.clone(),
             record.scale.clone(),
-            format!("{} of {}", record.steps, record.published_steps),
-            record.parameters.to_string(),
+            format!("{} of {}", grouped(record.steps), grouped(record.published_steps)),
+            grouped(record.parameters as u64),
             duration(record.train_seconds),
             duration(record.eval_seconds),
             record.commit.clone(),
             state,
-            format!("`{}`", command(record)),
+            format!("`{}`", command(tables, record)),
         ]
     };
     let mut machines: Vec<&str> = records.iter().map(|record| record.machine.as_str()).collect();
@@ -180,15 +181,22 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
     ]
 }
 
-/// The training of a run as a command of its own.
-fn command(record: &Record) -> String {
+/// The command that repeats a run: its training alone, or, where much more than the steps was reduced, its row.
+fn command(tables: &[Table], record: &Record) -> String {
+    let Record { experiment, seed, scale, steps, published_steps, .. } = record;
+    if *scale == Scale::Quick.name() {
+        let own = |cell: &Cell| record.run == format!("{}-s{seed}", cell.variant.name);
+        let rows = tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table.name, row)));
+        let row = rows.into_iter().find(|(_, row)| row.cells.iter().flatten().any(own));
+        let (table, only) =
+            row.map_or(("all", String::new()), |(table, row)| (table, format!(" --only {}", row.name)));
+        return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed} --out DIR");
+    }
     let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();
-    let steps = if record.steps == record.published_steps || record.steps == 0 {
-        String::new()
-    } else {
-        format!(" --set train.steps={} --set train.batch={}", record.steps, record.batch)
+    let steps = match *steps == *published_steps || *steps == 0 {
+        true => String::new(),
+        false => format!(" --set train.steps={steps}"),
     };
-    let Record { experiment, seed, .. } = record;
     format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed} --out RUN")
 }
 

@@ -66,6 +66,11 @@ impl Results {
         records.filter_map(|record| record.evals.get(eval)?.get(key).copied()).collect()
     }
 
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// All records, ordered.
     pub fn all(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
