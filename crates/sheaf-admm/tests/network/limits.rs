@@ -72,12 +72,39 @@ fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
     assert!(taken_back.is_some(), "no step on trial was taken back in {} iterations", seen.len());
 }
 
+/// The same where a callback stops the solve.
+#[test]
+fn a_callback_that_stops_a_solve_gets_no_step_on_trial_that_makes_things_worse() {
+    let (mut seen, mut records): (Vec<Vec<f64>>, Vec<Record>) = Default::default();
+    solver(120, None)
+        .solve_with(|progress| {
+            seen.push(progress.scaled_x.to_vec());
+            records.push(progress.record);
+            true
+        })
+        .unwrap();
+    let mut taken_back = 0;
+    for last in 20..seen.len() - 1 {
+        let mut solver = solver(usize::MAX, None);
+        let solution = solver.solve_with(|progress| progress.iteration < last).unwrap();
+        assert_eq!((solution.status(), solution.iterations()), (Status::Stopped, last + 1));
+        let (x, n) = (solution.all_x(), solution.all_x().len());
+        let whole = if x == &seen[last][..n] { last } else { last - 1 };
+        assert_eq!(x, &seen[whole][..n], "neither of the last two iterations, {last}");
+        assert_eq!(solution.misses().primal.0, records[whole].primal);
+        taken_back += usize::from(whole < last);
+    }
+    assert!(taken_back > 0, "no step on trial was taken back in {} iterations", seen.len());
+}
+
 #[test]
 fn a_time_limit_that_is_over_before_the_first_iteration_is_said_to_be() {
     let mut solver = solver(1000, Some(Duration::ZERO));
     let solution = solver.solve().unwrap();
     assert_eq!((solution.status(), solution.iterations()), (Status::TimeLimit, 0));
-    assert!(solution.misses().primal.0.is_infinite() && solution.all_x().iter().all(|x| *x == 0.0));
+    let misses = *solution.misses();
+    assert!([misses.primal, misses.dual, misses.edges].iter().all(|m| m.0.is_infinite()));
+    assert!(solution.objective().is_none() && solution.all_x().iter().all(|x| *x == 0.0));
     // Nothing is missing when there is time again.
     solver.settings_mut().time_limit = None;
     solver.settings_mut().tol = 1e-6;
