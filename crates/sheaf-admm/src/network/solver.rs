@@ -52,6 +52,8 @@ pub struct Solver {
     prepared: bool,
     /// Whether offsets have changed since.
     pub(super) moved: bool,
+    /// Whether problem and state are those of the last solution.
+    pub(super) current: bool,
     /// Whether hard edges contradict each other, if that is known.
     pub(super) contradiction: Option<bool>,
     pub(super) edges: Edges,
@@ -117,6 +119,7 @@ impl Solver {
             first_rho,
             prepared: false,
             moved: false,
+            current: false,
             contradiction: None,
             edges,
             solution,
@@ -212,6 +215,7 @@ impl Solver {
     /// Reports a solve, and looks for contradicting edges where hard edges remain far off.
     pub(super) fn conclude(&mut self, status: Status, residuals: Option<Residuals<f64>>) -> Result<()> {
         self.report(status, residuals);
+        self.current = true;
         if self.contradiction == Some(true) {
             self.solution.status = Status::PrimalInfeasible;
             return Ok(());
@@ -270,6 +274,10 @@ impl Solver {
             self.rho *= report.rho_factor;
             self.limit_rho();
         }
+        // The next solve may be one of other numbers: it does not start from a state that is lost.
+        if report.status == Status::NumericalFailure && !self.z.iter().chain(&self.u).all(|v| v.is_finite()) {
+            self.reset();
+        }
         Ok((report.status, report.residuals))
     }
 
@@ -308,6 +316,17 @@ impl Solver {
         self.z.fill(0.0);
         self.u.fill(0.0);
         self.rho = self.first_rho;
+        self.current = false;
+    }
+
+    /// Checks that what is asked for belongs to the last solution.
+    pub(super) fn check_current(&self, what: &str) -> Result<()> {
+        if self.current {
+            return Ok(());
+        }
+        let got = "a solver that has not solved since it was made or changed";
+        Err(Error::new(ErrorKind::Unsupported, what, "the problem and state of the last solution", got)
+            .hint("call solve() first"))
     }
 }
 

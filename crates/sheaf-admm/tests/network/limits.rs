@@ -131,3 +131,21 @@ fn an_offset_that_was_updated_before_a_solve_without_time_counts_in_the_next() {
             && (solution.x(b)[0] + 1.0).abs() < 1e-6
     );
 }
+
+/// Numbers that overflow end a solve; the next one, of other numbers, does not start from what is left of them.
+#[test]
+fn a_solver_that_has_failed_solves_other_numbers() {
+    let mut net = Network::new();
+    let a = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    let b = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    net.agree(a, [[1.0]], b, [[1.0]]).unwrap();
+    let mut solver = net.solver(Settings { scale: false, ..Settings::default() }).unwrap();
+    solver.update_q(a, &[1.7e308]).unwrap();
+    solver.update_q(b, &[1.7e308]).unwrap();
+    let status = solver.solve().map(|s| s.status());
+    assert_eq!(status.unwrap(), Status::NumericalFailure);
+    solver.update_q(a, &[-1.0]).unwrap();
+    solver.update_q(b, &[-3.0]).unwrap();
+    let solution = solver.solve().unwrap();
+    assert!(solution.is_solved() && (solution.x(a)[0] - 2.0).abs() < 1e-4, "{}", solution.status());
+}

@@ -73,7 +73,9 @@ impl Rows {
         });
         made.rows.reserve_exact(offsets[agents] + 1);
         made.places.reserve_exact(found.iter().map(|own| own.1.len()).sum());
-        (made.rows.push(0), made.spans.push(0), made.bounds.push(0));
+        made.rows.push(0);
+        made.spans.push(0);
+        made.bounds.push(0);
         let (mut last, mut compact) = (0, vec![u32::MAX; sheaf.state_len()]);
         for (chunk, (counts, states)) in found.into_iter().enumerate() {
             for count in counts {
