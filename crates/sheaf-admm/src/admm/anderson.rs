@@ -88,7 +88,8 @@ impl<T: Real> Anderson<T> {
 
     /// Before the first iteration.
     pub(super) fn start(&mut self, tape: &Tape<T>) {
-        self.ahead = T::ZERO;
+        // The last solve may have ended while a step was on trial.
+        (self.ahead, self.goal) = (T::ZERO, None);
         if self.from == 0 {
             self.begin(0, tape);
         }
@@ -259,4 +260,19 @@ fn solve<T: Real>(gram: &[[T; MEMORY]; MEMORY], m: usize, gamma: &mut [T; MEMORY
         gamma[p] /= a[p][p];
     }
     gamma[..m].iter().all(|g| g.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_solve_does_not_begin_with_a_step_of_the_last_one_on_trial() {
+        for from in [0, 16] {
+            let Some(mut anderson) = Anderson::<f64>::new(0, from) else { panic!("no memory for nothing") };
+            anderson.goal = Some(1.0);
+            anderson.start(&Tape { z: AlignedVec::zeros(0), ..Tape::default() });
+            assert!(!anderson.is_on_trial());
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl<T: Real> Problem<'_, T> {
             let go_on = observer.iteration(&self.view(k, running, tape, work, samples));
             let go_on = !self.op.sheaf().any(!go_on);
             k += 1;
-            self.end_samples(k, go_on, options, ws, observer)?;
+            self.end_samples(k, go_on, before, options, ws, observer)?;
             late = deadline.is_some_and(|deadline| self.op.sheaf().any(Instant::now() >= deadline));
             let Workspace { tape, work, samples, running, units, anderson, .. } = &mut *ws;
             let mut changed = false;
@@ -256,28 +256,32 @@ impl<T: Real> Problem<'_, T> {
             }
         }
         let (rho, all) = (self.penalty_of(&work.rho), self.penalty_of_all(&work.rho));
+        if !late() {
+            let offsets = self.offsets(&work.offsets);
+            clock::leaving(may_end, || self.objective.prepare(offsets, &all, &mut work.x_scratch)).0?;
+        }
         if late() {
             // What the consensus step has kept is as good as it was.
             work.factor = before;
             return Ok(false);
         }
-        self.objective.prepare(self.offsets(&work.offsets), &all, &mut work.x_scratch)?;
-        if late() {
-            // What the consensus step has kept is as good as it was.
-            work.factor = before;
-            return Ok(false);
-        }
-        if again {
+        let left = if again {
             self.z_update.prepare_again(&self.op, &rho, &mut work.z_scratch)?;
             if std::mem::take(&mut work.moved) {
                 self.z_update.move_offsets(&self.op, &rho, &mut work.z_scratch)?;
             }
+            false
         } else {
-            self.z_update.prepare(&self.op, &rho, &mut work.z_scratch)?;
-            work.moved = false;
-        }
-        work.factor = Some(factor);
-        Ok(!late())
+            let prepare = || self.z_update.prepare(&self.op, &rho, &mut work.z_scratch);
+            // Solves with a limit that is shorter than this would never come to an iteration: the second one completes it.
+            let (made, left) = clock::leaving(may_end && !work.cut, prepare);
+            made?;
+            (work.moved, work.cut) = (work.moved && left, left);
+            left
+        };
+        // What is prepared in part is prepared anew by the next solve.
+        work.factor = (!left).then_some(factor);
+        Ok(!left && !late())
     }
 
     /// Iteration `k` as an observer sees it.

@@ -46,11 +46,13 @@ impl<T: Real> Watch<T> {
 }
 
 impl<T: Real> Problem<'_, T> {
-    /// Records which samples end after `k` iterations, and why.
+    /// Records which samples end after `k` iterations, and why; `before` are the residuals of the last iteration before a step on
+    /// trial.
     pub(super) fn end_samples(
         &self,
         k: usize,
         go_on: bool,
+        before: Option<Residuals<T>>,
         options: &Options<T>,
         ws: &mut Workspace<T>,
         observer: &mut impl Observer<T>,
@@ -62,7 +64,7 @@ impl<T: Real> Problem<'_, T> {
             ws.samples[b].iterations = k;
             let stopped = !go_on || !observer.goes_on(b);
             if stopped {
-                self.stop(b, k, options, ws, observer);
+                self.stop(b, k, before, options, ws, observer);
             }
             let ended =
                 if stopped { Some(Status::Stopped) } else { self.verdict(b, k, options, ws, observer)? };
@@ -74,20 +76,25 @@ impl<T: Real> Problem<'_, T> {
         Ok(())
     }
 
-    /// The residuals of a sample that the observer stops.
+    /// The residuals of a sample that the observer stops. A step on trial that made things worse is taken back first.
     fn stop(
         &self,
         b: usize,
         k: usize,
+        before: Option<Residuals<T>>,
         options: &Options<T>,
         ws: &mut Workspace<T>,
         observer: &mut impl Observer<T>,
     ) {
-        let Workspace { tape, work, units, .. } = &*ws;
-        let (rho, met) = (self.penalty_of(&work.rho), !work.missed[b]);
-        let residuals = (!tape.x_only)
-            .then(|| self.residuals(b, k - 1, &rho, options.tolerances, met, tape, units.as_ref()));
-        ws.samples[b].residuals = residuals;
+        let Workspace { tape, work, units, anderson, .. } = &mut *ws;
+        if anderson.as_mut().is_some_and(|anderson| anderson.end(k, true, tape)) {
+            ws.samples[b].residuals = before;
+        } else {
+            let (rho, met) = (self.penalty_of(&work.rho), !work.missed[b]);
+            let residuals = (!tape.x_only)
+                .then(|| self.residuals(b, k - 1, &rho, options.tolerances, met, tape, units.as_ref()));
+            ws.samples[b].residuals = residuals;
+        }
         self.check_consensus(b, k, options, ws, observer);
     }
 
@@ -132,7 +139,9 @@ impl<T: Real> Problem<'_, T> {
             return Ok(residuals.settled().then_some(Status::Settled));
         }
         if !residuals.is_finite() {
-            return Ok(Some(Status::NumericalFailure));
+            // A step on trial that went too far is taken back.
+            let trial = ws.anderson.as_ref().is_some_and(|anderson| anderson.is_on_trial());
+            return Ok((!trial).then_some(Status::NumericalFailure));
         }
         if !residuals.settled() {
             return self.look_for_certificate(k, ws);

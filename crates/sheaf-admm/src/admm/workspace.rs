@@ -57,6 +57,8 @@ pub(super) struct Work<T: Copy + Default> {
     pub keep: bool,
     /// Whether its offsets are others.
     pub moved: bool,
+    /// Whether the time was up before the consensus step was prepared.
+    pub cut: bool,
     pub offsets: Vec<usize>, // [samples·agents + 1] of a batch, empty for one sample
     pub missed: Vec<bool>,   // [samples], whether the last inner solve missed its tolerance
 }

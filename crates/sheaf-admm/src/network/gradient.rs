@@ -4,10 +4,11 @@
 //! ([`Adjoint::Implicit`]), so that it is the derivative of the solution and not of the way to it.
 
 use super::compile::{Place, Stack};
+use super::hints::hinted;
 use super::solver::Solver;
 use super::{AgentId, EdgeId};
 use crate::admm::{Adjoint, Gradients, Mode, Options, Seeds, Start, Workspace};
-use crate::error::check_len;
+use crate::error::{check_finite, check_len};
 use crate::sheaf::MapsGrad;
 use crate::x_update::{ObjectiveGrad, QuadraticGrad};
 use crate::{Error, ErrorKind, Result};
@@ -86,17 +87,20 @@ impl Solver {
     /// As [`gradient`](Self::gradient), by the parameters of these agents and edges alone, in their order. Without edges the
     /// gradient of the maps is not computed, without agents that of the objectives is not.
     pub fn gradient_of(&self, d_x: &[f64], agents: &[AgentId], edges: &[EdgeId]) -> Result<Gradient> {
-        check_len("gradient of x", self.solution.x.len(), d_x.len())?;
+        let checked = check_len("gradient of x", self.solution.x.len(), d_x.len());
+        checked.and_then(|()| check_finite("gradient of x", d_x)).map_err(|e| hinted(e, Some("x")))?;
         agents.iter().try_for_each(|&agent| self.net.objective(agent).map(|_| ()))?;
         if let Some(edge) = edges.iter().find(|edge| edge.0 >= self.net.edges.len()) {
             let expected = format!("an edge below {}", self.net.edges.len());
-            return Err(Error::new(ErrorKind::OutOfRange, "edge", expected, edge.0));
+            return Err(Error::new(ErrorKind::OutOfRange, "edge", expected, edge.0)
+                .hint("use an EdgeId that this network returned"));
         }
         if !self.solution.is_solved() {
             let got = self.solution.status.to_string();
             return Err(Error::new(ErrorKind::Unsupported, "gradient", "a solved network", got)
                 .hint("call solve() first; raise the limits if they ended it"));
         }
+        self.check_current("gradient")?;
         let flat = pool::with_threads(self.settings.threads, || self.reverse(d_x, agents, edges))?;
         let agents = agents.iter().map(|agent| self.agent_grad(agent.0, &flat)).collect();
         let edges = edges.iter().map(|edge| self.edge_grad(edge.0, &flat)).collect();

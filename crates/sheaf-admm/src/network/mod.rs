@@ -23,6 +23,7 @@ mod edge_term;
 #[cfg(feature = "serde")]
 pub mod file;
 mod gradient;
+mod hints;
 mod intervene;
 mod placed;
 mod progress;
@@ -119,7 +120,7 @@ impl Network {
     /// Adds an agent with an objective that others may use too.
     pub fn shared_agent(&mut self, map: Arc<dyn Proximal<f64>>) -> Result<AgentId> {
         let number = self.agents.len();
-        self.add_agent(map).map_err(|e| named(format!("agent {number}"), e))
+        self.add_agent(map).map_err(|e| placed(format!("agent {number}"), e))
     }
 
     /// As [`shared_agent`](Self::shared_agent); errors name a part of the agent, not the agent.
@@ -144,7 +145,7 @@ impl Network {
     /// Adds an edge with an offset, a cost of disagreement, or both.
     pub fn edge(&mut self, edge: Edge) -> Result<EdgeId> {
         let number = self.edges.len();
-        self.add_edge(edge).map_err(|e| named(format!("edge {number}"), e))
+        self.add_edge(edge).map_err(|e| placed(format!("edge {number}"), e))
     }
 
     /// As [`edge`](Self::edge); errors name a part of the edge, not the edge.
@@ -163,14 +164,16 @@ impl Network {
     pub fn set_penalty(&mut self, agent: AgentId, penalty: &[f64]) -> Result<()> {
         let map = self.objective(agent)?;
         let place = format!("penalty of agent {}", agent.0);
-        penalty.iter().try_for_each(|&rho| check_positive(&place, rho))?;
+        let positive = penalty.iter().try_for_each(|&rho| check_positive(&place, rho));
+        positive.map_err(|e| hints::hinted(e, Some("penalty")))?;
         if penalty.len() != 1 && (penalty.len() != map.dim() || map.as_quadratic().is_none()) {
             let expected = if map.as_quadratic().is_some() {
                 format!("1 or {} numbers", map.dim())
             } else {
                 "1 number".into()
             };
-            return Err(Error::new(ErrorKind::Shape, place, expected, penalty.len()));
+            let error = Error::new(ErrorKind::Shape, place, expected, penalty.len());
+            return Err(hints::hinted(error, Some("penalty")));
         }
         self.agents[agent.0].penalty = penalty.to_vec();
         Ok(())
@@ -195,7 +198,8 @@ impl Network {
                 "agent",
                 format_args!("an agent of this network, below {}", self.agents.len()),
                 agent.0,
-            )),
+            )
+            .hint("use an AgentId that this network returned")),
         }
     }
 
@@ -238,6 +242,12 @@ impl Network {
             }
         }
     }
+}
+
+/// The same error with its place inside an agent or edge, and a hint.
+fn placed(place: String, error: Error) -> Error {
+    let key = hints::key_of(&error);
+    hints::hinted(named(place, error), key)
 }
 
 /// The same error with its place inside another.

@@ -141,6 +141,13 @@ impl Solver {
         solution.status = status;
         solution.rho = *rho;
         solution.x.iter_mut().zip(x.iter().zip(unit.iter())).for_each(|(out, (x, unit))| *out = unit * x);
+        if solution.iterations == 0 && status == Status::TimeLimit {
+            // Nothing is known, and there is no time to find out.
+            let unknown = (f64::INFINITY, 0.0);
+            solution.misses = Misses { primal: unknown, dual: unknown, edges: unknown };
+            solution.objective = None;
+            return;
+        }
         self.prices();
         let Self { net, solution, edges, settings, .. } = self;
         let (all, starts) = (&solution.x, &solution.starts);

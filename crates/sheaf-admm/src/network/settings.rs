@@ -71,9 +71,14 @@ impl Default for Settings {
 impl Settings {
     /// Checks that tolerance, penalty and relaxation have a meaning.
     pub fn validate(&self) -> Result<()> {
-        check_positive("tol", self.tol)?;
-        check_positive("rho", self.rho.unwrap_or(1.0))?;
-        check_positive("relax", self.relax)?;
+        let positive = |place, value, hint| check_positive(place, value).map_err(|e: Error| e.hint(hint));
+        positive("tol", self.tol, "1e-6 is the default; a small number asks for more digits")?;
+        positive(
+            "rho",
+            self.rho.unwrap_or(1.0),
+            "leave it out: a penalty is found, and adapted as the solve runs",
+        )?;
+        positive("relax", self.relax, "1 is plain ADMM, 1.6 often converges faster")?;
         if self.relax >= 2.0 {
             return Err(Error::new(ErrorKind::Unsupported, "relax", "a number below 2", self.relax)
                 .hint("1 is plain ADMM, 1.6 often converges faster"));

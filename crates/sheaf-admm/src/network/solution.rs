@@ -85,7 +85,7 @@ impl Solution {
         &self.x
     }
 
-    /// Σ f + Σ φ at x; `None` if an objective does not tell its value.
+    /// Σ f + Σ φ at x; `None` if an objective does not tell its value, or the time was up before the first iteration.
     pub fn objective(&self) -> Option<f64> {
         self.objective
     }

@@ -52,15 +52,21 @@ pub struct Solver {
     prepared: bool,
     /// Whether offsets have changed since.
     pub(super) moved: bool,
+    /// Whether problem and state are those of the last solution.
+    pub(super) current: bool,
     /// Whether hard edges contradict each other, if that is known.
     pub(super) contradiction: Option<bool>,
     pub(super) edges: Edges,
     pub(super) solution: Solution,
+    /// What the end of a solve takes after its last iteration: guessed at first, measured where a time limit ends a solve.
+    after: Duration,
 }
 
 /// What prices and certificates may take after the time limit.
 pub(super) const AFTER: Duration = Duration::from_millis(50);
-/// Nanoseconds that residuals, prices and the report take for every number in the stacks: about six passes over memory.
+/// Residuals, prices and the report take about this part of the time that scaling and compiling took, and at most so many
+/// nanoseconds for every number in the stacks: about six passes over memory.
+const PART: u32 = 6;
 const PASSES: u64 = 12;
 /// The penalty stays within this factor of the first one.
 const DRIFT: f64 = 1e9;
@@ -80,8 +86,10 @@ impl Solver {
 
     fn build(mut net: Network, settings: Settings) -> Result<Self> {
         if net.agents.is_empty() {
-            return Err(Error::new(ErrorKind::Shape, "network", "at least one agent", "none"));
+            return Err(Error::new(ErrorKind::Shape, "network", "at least one agent", "none")
+                .hint("Network::agent adds one, or a list of agents in a problem file"));
         }
+        let began = Instant::now();
         net.detach();
         let mut scaling = if settings.scale { Scaling::ruiz(&net) } else { Scaling::none(&net) };
         for (agent, d) in net.agents.iter().zip(&mut scaling.states) {
@@ -111,9 +119,11 @@ impl Solver {
             first_rho,
             prepared: false,
             moved: false,
+            current: false,
             contradiction: None,
             edges,
             solution,
+            after: Duration::ZERO,
         };
         let mut workspace = Workspace::default();
         let problem = solver.problem()?;
@@ -125,6 +135,8 @@ impl Solver {
             workspace.accelerate(n, if n <= ACCELERATED { 0 } else { LATE });
         }
         solver.workspace = workspace;
+        let most = Duration::from_nanos(PASSES * solver.compiled.stacks.len() as u64);
+        solver.after = most.min(began.elapsed() / PART);
         Ok(solver)
     }
 
@@ -162,11 +174,21 @@ impl Solver {
     fn run(&mut self, callback: impl FnMut(&Progress<'_>) -> bool) -> Result<()> {
         let began = Instant::now();
         // Prices and certificates come after the iterations.
-        let deadline =
-            self.settings.time_limit.and_then(|limit| began.checked_add(limit.saturating_add(AFTER)));
+        let limit = self.settings.time_limit;
+        let deadline = limit.and_then(|limit| began.checked_add(limit.saturating_add(AFTER)));
         clock::until(deadline, || self.iterate_and_report(began, callback))?;
         self.solution.time = began.elapsed();
+        if let (Some(limit), Status::TimeLimit, 1..) = (limit, self.solution.status, self.solution.iterations)
+        {
+            self.after = self.solution.time.saturating_sub(self.iterations_until(limit));
+        }
         Ok(())
+    }
+
+    /// When the iterations of a solve end, from its beginning: what comes after them needs time, too, but half of the time is theirs
+    /// in any case.
+    fn iterations_until(&self, limit: Duration) -> Duration {
+        limit - self.after.min(limit / 2)
     }
 
     fn iterate_and_report(
@@ -193,6 +215,7 @@ impl Solver {
     /// Reports a solve, and looks for contradicting edges where hard edges remain far off.
     pub(super) fn conclude(&mut self, status: Status, residuals: Option<Residuals<f64>>) -> Result<()> {
         self.report(status, residuals);
+        self.current = true;
         if self.contradiction == Some(true) {
             self.solution.status = Status::PrimalInfeasible;
             return Ok(());
@@ -217,9 +240,7 @@ impl Solver {
     ) -> Result<(Status, Option<Residuals<f64>>)> {
         let Settings { tol, iterations, time_limit, adapt, relax, .. } = self.settings;
         let mut options = Options::until(tol, tol, iterations);
-        // What comes after the iterations is linear in the size of the network; half of the time is theirs in any case.
-        let after = Duration::from_nanos(PASSES * self.compiled.stacks.len() as u64);
-        options.time_limit = time_limit.map(|t| t.saturating_sub(began.elapsed() + after.min(t / 2)));
+        options.time_limit = time_limit.map(|t| self.iterations_until(t).saturating_sub(began.elapsed()));
         options.balancing = adapt.then(Balancing::relative);
         let problem = problem(&self.compiled, &self.z_update, self.rho, relax)?;
         let Solution { history, starts, edge_starts, .. } = &mut self.solution;
@@ -252,6 +273,10 @@ impl Solver {
             self.u.copy_from_slice(self.workspace.u());
             self.rho *= report.rho_factor;
             self.limit_rho();
+        }
+        // The next solve may be one of other numbers: it does not start from a state that is lost.
+        if report.status == Status::NumericalFailure && !self.z.iter().chain(&self.u).all(|v| v.is_finite()) {
+            self.reset();
         }
         Ok((report.status, report.residuals))
     }
@@ -291,6 +316,17 @@ impl Solver {
         self.z.fill(0.0);
         self.u.fill(0.0);
         self.rho = self.first_rho;
+        self.current = false;
+    }
+
+    /// Checks that what is asked for belongs to the last solution.
+    pub(super) fn check_current(&self, what: &str) -> Result<()> {
+        if self.current {
+            return Ok(());
+        }
+        let got = "a solver that has not solved since it was made or changed";
+        Err(Error::new(ErrorKind::Unsupported, what, "the problem and state of the last solution", got)
+            .hint("call solve() first"))
     }
 }
 

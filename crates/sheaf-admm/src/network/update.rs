@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::compile::Place;
+use super::hints::{NO_PLACE, hinted, key_of};
 use super::solver::Solver;
 use super::{AgentId, EdgeId};
 use crate::error::{check_finite, check_len};
@@ -36,7 +37,7 @@ pub struct State {
 impl Solver {
     /// Replaces q of a quadratic agent.
     pub fn update_q(&mut self, agent: AgentId, q: &[f64]) -> Result<()> {
-        self.quadratic(agent)?.set_q(q)?;
+        self.quadratic(agent)?.set_q(q).map_err(of_update)?;
         let (f, scaled, d, c) = self.pair(agent)?;
         scaled.set_scaled_q(f, d, c);
         Ok(())
@@ -44,19 +45,19 @@ impl Solver {
 
     /// Replaces the right side b of A x = b of a quadratic agent.
     pub fn update_equal(&mut self, agent: AgentId, b: &[f64]) -> Result<()> {
-        self.quadratic(agent)?.set_equal(b)?;
+        self.quadratic(agent)?.set_equal(b).map_err(of_update)?;
         self.pair(agent)?.1.set_equal(b)
     }
 
     /// Replaces the limits of G x ≤ g of a quadratic agent.
     pub fn update_at_most(&mut self, agent: AgentId, limit: &[f64]) -> Result<()> {
-        self.quadratic(agent)?.set_at_most(limit)?;
+        self.quadratic(agent)?.set_at_most(limit).map_err(of_update)?;
         self.pair(agent)?.1.set_at_most(limit)
     }
 
     /// Replaces the bounds of a quadratic agent. They stay finite where they were finite, and infinite elsewhere.
     pub fn update_bounds(&mut self, agent: AgentId, lo: &[f64], hi: &[f64]) -> Result<()> {
-        self.quadratic(agent)?.set_bounds(lo, hi)?;
+        self.quadratic(agent)?.set_bounds(lo, hi).map_err(of_update)?;
         let (f, scaled, d, _) = self.pair(agent)?;
         scaled.set_scaled_bounds(f, d);
         Ok(())
@@ -66,10 +67,11 @@ impl Solver {
     pub fn update_offset(&mut self, edge: EdgeId, offset: &[f64]) -> Result<()> {
         let Some(own) = self.net.edges.get_mut(edge.0) else {
             let expected = format!("an edge below {}", self.net.edges.len());
-            return Err(Error::new(ErrorKind::OutOfRange, "edge", expected, edge.0));
+            return Err(Error::new(ErrorKind::OutOfRange, "edge", expected, edge.0)
+                .hint("use an EdgeId that this network returned"));
         };
-        check_len("offset", own.offset.len(), offset.len())?;
-        check_finite("offset", offset)?;
+        let checked = check_len("offset", own.offset.len(), offset.len());
+        checked.and_then(|()| check_finite("offset", offset)).map_err(|e| hinted(e, Some("offset")))?;
         own.offset.copy_from_slice(offset);
         self.place_offset(edge.0)
     }
@@ -94,6 +96,7 @@ impl Solver {
     /// ```
     pub fn duals(&self, agent: AgentId) -> Result<Duals> {
         self.net.objective(agent)?;
+        self.check_current("duals")?;
         let scaled = self.compiled.maps[agent.0].as_quadratic().ok_or_else(|| no_quadratic(agent))?;
         let (d, c) = (&self.compiled.scaling.states[agent.0], self.compiled.scaling.cost);
         let at =
@@ -116,9 +119,10 @@ impl Solver {
 
     /// Starts the next solve from this state: agreement, multipliers and penalty.
     pub fn start_from(&mut self, state: &State) -> Result<()> {
-        check_len("state: z", self.z.len(), state.z.len())?;
-        check_len("state: u", self.u.len(), state.u.len())?;
-        self.rho = state.rho;
+        let lens = check_len("state: z", self.z.len(), state.z.len())
+            .and_then(|()| check_len("state: u", self.u.len(), state.u.len()));
+        lens.map_err(|e| e.hint("a state fits networks with the same agents and kinds of edges"))?;
+        (self.rho, self.current) = (state.rho, false);
         for k in 0..self.z.len() {
             self.z[k] = state.z[k] / self.unit[k];
             self.u[k] = state.u[k] * self.unit[k] * self.compiled.scaling.cost / state.rho;
@@ -128,8 +132,9 @@ impl Solver {
 
     /// Starts the next solve from these x, one agent after another, with no multipliers.
     pub fn start_at(&mut self, x: &[f64]) -> Result<()> {
-        check_len("start", self.solution.x.len(), x.len())?;
-        check_finite("start", x)?;
+        let checked = check_len("start", self.solution.x.len(), x.len());
+        checked.and_then(|()| check_finite("start", x)).map_err(|e| hinted(e, Some("x")))?;
+        self.current = false;
         self.u.fill(0.0);
         self.z[..x.len()].iter_mut().zip(x).zip(self.unit.iter()).for_each(|((z, x), unit)| *z = x / unit);
         self.start_terms(x);
@@ -167,8 +172,9 @@ impl Solver {
         own(&mut self.net.agents[agent.0].map, agent)
     }
 
-    /// The quadratic as given, the scaled one, and its factors.
+    /// The quadratic as given, which has changed, the scaled one, and its factors.
     fn pair(&mut self, agent: AgentId) -> Result<(&Quadratic, &mut Quadratic, &[f64], f64)> {
+        self.current = false;
         let Self { net, compiled, .. } = self;
         let scaled = own(&mut compiled.maps[agent.0], agent)?;
         let given = net.agents[agent.0].map.as_quadratic().ok_or_else(|| no_quadratic(agent))?;
@@ -177,7 +183,7 @@ impl Solver {
 
     /// Writes an edge's offset into the scaled problem.
     fn place_offset(&mut self, edge: usize) -> Result<()> {
-        (self.moved, self.contradiction) = (true, None);
+        (self.moved, self.contradiction, self.current) = (true, None, false);
         let Self { net, compiled, .. } = self;
         let (e, given) = (compiled.scaling.edges[edge], &net.edges[edge].offset);
         match compiled.places[edge] {
@@ -198,6 +204,15 @@ impl Solver {
 
 fn own(map: &mut Arc<dyn Proximal<f64>>, agent: AgentId) -> Result<&mut Quadratic> {
     Arc::get_mut(map).and_then(|map| map.as_quadratic_mut()).ok_or_else(|| no_quadratic(agent))
+}
+
+/// A mistake of new numbers for an agent.
+fn of_update(error: Error) -> Error {
+    if error.kind() == ErrorKind::Shape && error.hint_text().is_none() {
+        return error.hint(NO_PLACE);
+    }
+    let key = key_of(&error);
+    hinted(error, key)
 }
 
 fn no_quadratic(agent: AgentId) -> Error {

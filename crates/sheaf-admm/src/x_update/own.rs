@@ -8,6 +8,7 @@ use super::domain::Extent;
 use super::penalty::Penalty;
 use super::proximal::{ProxGrad, Proximal};
 use crate::chunks::{self, Cut, Parts};
+use crate::clock::Leave;
 use crate::error::check_len;
 use crate::{Error, ErrorKind, Real, Result};
 
@@ -47,8 +48,11 @@ pub(super) fn prepare<T: Real>(
     rho: &Penalty<'_, T>,
     scratch: &mut [T],
 ) -> Result<()> {
-    let parts = (MapScratch { maps, scratch }, ());
+    let (parts, leave) = ((MapScratch { maps, scratch }, ()), Leave::new());
     of_chunks(maps.len(), parts, |first, (own, ())| {
+        if leave.now() {
+            return Ok(());
+        }
         each(own.maps, first, agents, own.scratch, |map, i, own| map.prepare(rho.of(i), own))
     })
 }

@@ -25,6 +25,61 @@ fn an_objective_that_curves_down_is_refused_and_not_solved() {
     }
 }
 
+/// What was wrong and where is in every error; so is what to do.
+#[test]
+fn mistakes_of_agents_edges_and_settings_come_with_a_hint() {
+    let (mut net, q) = (Network::new(), || Quadratic::new(Matrix::identity(2), [0.0; 2]));
+    let a = net.agent(q()).unwrap();
+    let edge = |cols: usize, rows: usize| {
+        Edge::new(a, Matrix::identity(2), a, Matrix::dense(rows, cols, vec![1.0; rows * cols]))
+    };
+    let settings = |settings: Settings| settings.validate().map(|_| ());
+    let errors = [
+        net.agent(Quadratic::new(Matrix::identity(3), [0.0; 2])).map(|_| ()),
+        net.agent(Quadratic::new(Matrix::identity(2), [0.0, f64::NAN])).map(|_| ()),
+        net.agent(q().bounds([0.0], [1.0])).map(|_| ()),
+        net.agent(q().bounds([2.0; 2], [1.0; 2])).map(|_| ()),
+        net.agent(q().l1([1.0])).map(|_| ()),
+        net.agent(q().equal([[1.0]], [1.0])).map(|_| ()),
+        net.agent(q().at_most([[1.0, 1.0]], [1.0, 2.0])).map(|_| ()),
+        net.edge(edge(3, 2)).map(|_| ()),
+        net.edge(edge(2, 1)).map(|_| ()),
+        net.edge(edge(2, 2).offset([1.0])).map(|_| ()),
+        net.edge(edge(2, 2).soft(-1.0)).map(|_| ()),
+        net.set_penalty(a, &[0.0]),
+        net.set_penalty(a, &[1.0; 3]),
+        settings(Settings { tol: 0.0, ..Settings::default() }),
+        settings(Settings { rho: Some(-1.0), ..Settings::default() }),
+        settings(Settings { relax: f64::NAN, ..Settings::default() }),
+        Network::new().solve(1e-6).map(|_| ()),
+    ];
+    let b = net.agent(q().bounds([0.0; 2], [1.0; 2])).unwrap();
+    let e = net.agree(a, Matrix::identity(2), b, Matrix::identity(2)).unwrap();
+    let mut larger = net.clone();
+    let far = larger.agent(q()).unwrap();
+    let other = larger.solver(Settings::default()).unwrap().state();
+    let mut solver = net.solver(Settings::default()).unwrap();
+    solver.solve().unwrap();
+    let updates = [
+        net.agree(a, Matrix::dense(0, 2, vec![]), a, Matrix::dense(0, 2, vec![])).map(|_| ()),
+        solver.update_q(a, &[1.0]),
+        solver.update_q(a, &[f64::NAN, 0.0]),
+        solver.update_q(far, &[1.0; 2]),
+        solver.update_bounds(a, &[0.0; 2], &[1.0; 2]),
+        solver.update_bounds(b, &[2.0; 2], &[1.0; 2]),
+        solver.update_equal(a, &[1.0]),
+        solver.update_offset(e, &[1.0]),
+        solver.start_at(&[1.0]),
+        solver.start_from(&other),
+    ];
+    solver.solve().unwrap();
+    let gradients = [vec![1.0], vec![f64::NAN; 4]].map(|d_x| solver.gradient(&d_x).map(|_| ()));
+    for (i, error) in errors.into_iter().chain(updates).chain(gradients).enumerate() {
+        let error = error.expect_err(&format!("mistake {i}"));
+        assert!(error.hint_text().is_some(), "mistake {i}: {error}");
+    }
+}
+
 #[test]
 fn hard_edges_have_their_prices_beside_soft_ones() {
     // a = b hard, b ~ c soft with weight 1: ½(a − 3)², ½b², ½(c + 3)².

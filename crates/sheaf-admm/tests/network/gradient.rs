@@ -1,7 +1,7 @@
 //! Gradients of a solution against finite differences of the solution, at generic and at special points.
 
 use sheaf_admm::Matrix;
-use sheaf_admm::network::{AgentGrad, Coupling, Edge, Network, Settings};
+use sheaf_admm::network::{AgentGrad, Coupling, Edge, Network, Settings, Solver};
 use sheaf_admm::x_update::{Huber, Quadratic};
 use sheaf_testkit::{GradientCheck, TestRng};
 
@@ -226,5 +226,37 @@ fn the_gradient_by_a_part_is_that_part_of_the_gradient() {
         let edges_only = solver.gradient_of(&d_x, &[], &edges).unwrap();
         assert!(edges_only.agents.is_empty() && edges_only.edges == all.edges);
         assert!(solver.gradient_of(&d_x[1..], &agents, &[]).is_err());
+    }
+}
+
+/// The multipliers and the state that a gradient is taken at would be those of another problem.
+#[test]
+fn a_gradient_or_a_dual_of_a_solver_that_was_changed_is_refused_until_it_has_solved() {
+    let mut net = Network::new();
+    let a = net.agent(Quadratic::new([[1.0]], [-1.0]).bounds([0.0], [9.0])).unwrap();
+    let b = net.agent(Quadratic::new([[1.0]], [-5.0])).unwrap();
+    let edge = net.agree(a, [[1.0]], b, [[1.0]]).unwrap();
+    let mut solver = net.solver(Settings { tol: 1e-9, ..Settings::default() }).unwrap();
+    assert!(solver.duals(a).is_err() && solver.gradient(&[1.0, 0.0]).is_err());
+    solver.solve().unwrap();
+    let state = solver.state();
+    let changes: [&dyn Fn(&mut Solver); 6] = [
+        &|s| s.reset(),
+        &|s| s.update_q(a, &[-2.0]).unwrap(),
+        &|s| s.update_bounds(a, &[0.5], &[8.0]).unwrap(),
+        &|s| s.update_offset(edge, &[0.5]).unwrap(),
+        &|s| s.start_at(&[1.0, 1.0]).unwrap(),
+        &|s| s.start_from(&state).unwrap(),
+    ];
+    for (i, change) in changes.into_iter().enumerate() {
+        assert!(solver.solve().unwrap().is_solved(), "change {i}");
+        assert!(solver.gradient(&[1.0, 0.0]).is_ok() && solver.duals(a).is_ok(), "change {i}");
+        change(&mut solver);
+        for error in [solver.gradient(&[1.0, 0.0]).map(|_| ()), solver.duals(a).map(|_| ())] {
+            assert!(
+                error.unwrap_err().hint_text().is_some_and(|hint| hint.contains("solve()")),
+                "change {i}"
+            );
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Networks of more than one chunk: the same bits on any number of threads, no allocation, and the right point.
 
+use std::time::Duration;
+
 use sheaf_admm::Matrix;
 use sheaf_admm::chunks::AGENTS;
 use sheaf_admm::network::{Edge, Network, Settings, Solver};
@@ -143,12 +145,38 @@ fn a_large_network_is_solved_again_without_allocation() {
     for soft in [Some(2.0), None] {
         let mut solver = case.solver(soft, Settings { tol: 1e-4, ..Settings::default() });
         solver.solve().unwrap();
-        let agents: Vec<_> = solver.network().agent_ids().collect();
+        let (agent, edge) = {
+            let net = solver.network();
+            (net.agent_ids().nth(7).unwrap(), net.edge_ids().next().unwrap())
+        };
         let count = allocations(|| {
-            solver.update_q(agents[7], &[3.0, -1.0, 0.5, 0.1]).unwrap();
+            solver.update_q(agent, &[3.0, -1.0, 0.5, 0.1]).unwrap();
+            if soft.is_some() {
+                solver.update_offset(edge, &[0.1, 0.2, 0.3]).unwrap();
+            }
             assert!(solver.solve().unwrap().is_solved());
         });
         assert_eq!(count, 0, "soft {soft:?}");
+    }
+}
+
+/// The clock may run out in the middle of the preparation: what is done in part must not count as done.
+#[test]
+fn a_solve_after_preparations_that_were_cut_short_has_the_bits_of_a_first_one() {
+    let case = case();
+    for soft in [Some(2.0), None] {
+        let settings = Settings { tol: 1e-4, ..Settings::default() };
+        let first = case.solver(soft, settings).solve().unwrap().clone();
+        for micros in [100, 300, 1000, 2000, 4000, 8000] {
+            let mut solver = case.solver(soft, settings);
+            for limit in [Some(micros), Some(micros), None] {
+                solver.reset();
+                solver.settings_mut().time_limit = limit.map(Duration::from_micros);
+                solver.solve().unwrap();
+            }
+            let again = solver.solution();
+            assert!(again.is_solved() && again.all_x() == first.all_x(), "soft {soft:?}, {micros} µs");
+        }
     }
 }
 

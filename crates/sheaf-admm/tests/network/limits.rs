@@ -72,12 +72,39 @@ fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
     assert!(taken_back.is_some(), "no step on trial was taken back in {} iterations", seen.len());
 }
 
+/// The same where a callback stops the solve.
+#[test]
+fn a_callback_that_stops_a_solve_gets_no_step_on_trial_that_makes_things_worse() {
+    let (mut seen, mut records): (Vec<Vec<f64>>, Vec<Record>) = Default::default();
+    solver(120, None)
+        .solve_with(|progress| {
+            seen.push(progress.scaled_x.to_vec());
+            records.push(progress.record);
+            true
+        })
+        .unwrap();
+    let mut taken_back = 0;
+    for last in 20..seen.len() - 1 {
+        let mut solver = solver(usize::MAX, None);
+        let solution = solver.solve_with(|progress| progress.iteration < last).unwrap();
+        assert_eq!((solution.status(), solution.iterations()), (Status::Stopped, last + 1));
+        let (x, n) = (solution.all_x(), solution.all_x().len());
+        let whole = if x == &seen[last][..n] { last } else { last - 1 };
+        assert_eq!(x, &seen[whole][..n], "neither of the last two iterations, {last}");
+        assert_eq!(solution.misses().primal.0, records[whole].primal);
+        taken_back += usize::from(whole < last);
+    }
+    assert!(taken_back > 0, "no step on trial was taken back in {} iterations", seen.len());
+}
+
 #[test]
 fn a_time_limit_that_is_over_before_the_first_iteration_is_said_to_be() {
     let mut solver = solver(1000, Some(Duration::ZERO));
     let solution = solver.solve().unwrap();
     assert_eq!((solution.status(), solution.iterations()), (Status::TimeLimit, 0));
-    assert!(solution.misses().primal.0.is_infinite() && solution.all_x().iter().all(|x| *x == 0.0));
+    let misses = *solution.misses();
+    assert!([misses.primal, misses.dual, misses.edges].iter().all(|m| m.0.is_infinite()));
+    assert!(solution.objective().is_none() && solution.all_x().iter().all(|x| *x == 0.0));
     // Nothing is missing when there is time again.
     solver.settings_mut().time_limit = None;
     solver.settings_mut().tol = 1e-6;
@@ -103,4 +130,22 @@ fn an_offset_that_was_updated_before_a_solve_without_time_counts_in_the_next() {
             && (solution.x(a)[0] - 1.0).abs() < 1e-6
             && (solution.x(b)[0] + 1.0).abs() < 1e-6
     );
+}
+
+/// Numbers that overflow end a solve; the next one, of other numbers, does not start from what is left of them.
+#[test]
+fn a_solver_that_has_failed_solves_other_numbers() {
+    let mut net = Network::new();
+    let a = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    let b = net.agent(Quadratic::new([[1.0]], [0.0])).unwrap();
+    net.agree(a, [[1.0]], b, [[1.0]]).unwrap();
+    let mut solver = net.solver(Settings { scale: false, ..Settings::default() }).unwrap();
+    solver.update_q(a, &[1.7e308]).unwrap();
+    solver.update_q(b, &[1.7e308]).unwrap();
+    let status = solver.solve().map(|s| s.status());
+    assert_eq!(status.unwrap(), Status::NumericalFailure);
+    solver.update_q(a, &[-1.0]).unwrap();
+    solver.update_q(b, &[-3.0]).unwrap();
+    let solution = solver.solve().unwrap();
+    assert!(solution.is_solved() && (solution.x(a)[0] - 2.0).abs() < 1e-4, "{}", solution.status());
 }

@@ -56,6 +56,32 @@ fn matrices_may_be_in_files_beside_the_problem() {
 }
 
 #[test]
+fn every_mistake_of_a_file_has_line_column_and_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    for (right, wrong, place) in [
+        ("identity = 3", "identity = 4", "11:5"),
+        ("F_a = [[1, 0]]", "F_a = [[1, 0, 0]]", "15:7"),
+        ("tol = 1e-9", "tol = 0", "3:7"),
+        ("tol = 1e-9", "time_limit = -1", "3:14"),
+        ("select = [0]", "select = [7]", "17:7"),
+        ("q = [-1, -7]", "q = [-1, -7]\nlower = 3\nupper = 1", "8:9"),
+        ("q = [-1, -7]", "q = [nan, -7]", "7:5"),
+        ("offset = [0.5]", "offset = [0.5, 1]", "18:10"),
+        ("offset = [0.5]", "coupling = { kind = \"soft\", weight = -1 }", "18:12"),
+        ("name = \"right\"", "name = \"left\"", "9:8"),
+        ("a = \"left\"", "a = 7", "14:5"),
+    ] {
+        assert!(PROBLEM.contains(right));
+        file(folder.path(), "bad.toml", &PROBLEM.replacen(right, wrong, 1));
+        let error = fails(folder.path(), "run bad.toml");
+        assert!(
+            error.contains(&format!("bad.toml:{place}: ")) && error.contains("\nhint: "),
+            "{wrong}: {error}"
+        );
+    }
+}
+
+#[test]
 fn an_infeasible_problem_is_a_result_and_a_mistake_has_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let again = PROBLEM.split("[[edges]]").nth(1).unwrap().replace("0.5", "1.5").replace("border", "wall");

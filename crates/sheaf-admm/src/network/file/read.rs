@@ -9,7 +9,7 @@ use super::{
     Numbers, Problem, Step,
 };
 use crate::error::check_len;
-use crate::network::{AgentId, Coupling, Edge, Network, Settings, named};
+use crate::network::{AgentId, Coupling, Edge, Network, Settings, hints, named};
 use crate::x_update::{Ball, Huber, Logistic, Norm, Proximal, Quadratic, SecondOrderCone, Simplex};
 use crate::{Error, ErrorKind, Matrix, Result};
 
@@ -94,41 +94,19 @@ impl Problem {
 pub fn seconds(place: &str, seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| Error::new(ErrorKind::OutOfRange, place, "seconds, from 0 to 1e19", seconds))
+        .map_err(|e| e.hint("leave it out to solve without a limit"))
 }
 
 fn mistake(list: &'static str, index: usize, rest: Vec<Step>, error: Error) -> Mistake {
+    let key = rest.first().and_then(|step| if let Step::Key(key) = step { Some(*key) } else { None });
+    let error = hints::hinted(error, key.or(Some("file")));
     let path = [Step::Key(list), Step::Index(index)].into_iter().chain(rest).collect();
     Mistake { path, error }
 }
 
-/// The key that a mistake of a whole agent or edge is about, from the place that its error names; none if it is about more
-/// than one.
+/// The key that a mistake of a whole agent or edge is about, from the place that its error names.
 fn key_of(error: &Error) -> Vec<Step> {
-    const KEYS: [(&str, &str); 18] = [
-        ("Q", "Q"),
-        ("q", "q"),
-        ("l1", "l1"),
-        ("l2", "l2"),
-        ("tether", "tether"),
-        ("lower", "lower"),
-        ("upper", "upper"),
-        ("bounds", "lower"),
-        ("equalities", "equal"),
-        ("right side of equalities", "equal"),
-        ("inequalities", "at_most"),
-        ("right side of inequalities", "at_most"),
-        ("map of end a", "F_a"),
-        ("map of end b", "F_b"),
-        ("rows of the map of end b", "F_b"),
-        ("offset", "offset"),
-        ("weight", "coupling"),
-        ("delta", "coupling"),
-    ];
-    let names = |name: &str| {
-        let rest = error.place().strip_prefix(name);
-        rest.is_some_and(|rest| rest.chars().next().is_none_or(|c| !c.is_alphanumeric()))
-    };
-    KEYS.into_iter().find(|(name, _)| names(name)).map(|(_, key)| Step::Key(key)).into_iter().collect()
+    hints::key_of(error).filter(|key| !["a", "dim"].contains(key)).map(Step::Key).into_iter().collect()
 }
 
 /// The key of a mistake.

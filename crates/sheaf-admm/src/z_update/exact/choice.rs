@@ -52,9 +52,9 @@ pub(super) fn soft<T: Real>(
     weight: impl Fn(usize) -> T + Sync,
 ) -> Result<Method> {
     let factored = || System::of_maps(op, stacks).map(|system| Method::Factor(Box::new(system)));
-    let Some((system, entries)) = Iterative::new(op, stacks) else { return factored() };
+    let Some(system) = Iterative::new(op, stacks) else { return factored() };
     if system.unknowns() > LARGE {
-        return Ok(match factor(op, stacks, &system, &entries, weight)? {
+        return Ok(match factor(op, stacks, &system, weight)? {
             Some(factor) => Method::Factor(Box::new(factor)),
             None => Method::Iterative(Box::new(system)),
         });
@@ -75,10 +75,9 @@ fn factor<T: Real>(
     op: &SheafOp<'_, T>,
     stacks: &Stacks<'_, T>,
     system: &Iterative,
-    entries: &[T],
     weight: impl Fn(usize) -> T + Sync,
 ) -> Result<Option<System>> {
-    if system.largest_diagonal(op.sheaf(), entries, &weight) <= T::from_f64(STIFF) {
+    if system.largest_diagonal(op.sheaf(), stacks, &weight) <= T::from_f64(STIFF) {
         return Ok(None);
     }
     let (n, one) = (op.sheaf().state_len(), Penalty::Scalar(T::ONE));

@@ -13,6 +13,7 @@
 
 use super::stacks::{End, Stacks, ends};
 use crate::chunks;
+use crate::clock::Leave;
 use crate::sheaf::SheafOp;
 use crate::z_update::weights::Weights;
 use crate::{Error, ErrorKind, Real, Result};
@@ -84,7 +85,11 @@ impl Components {
                 now != Some(self.links[edge.start as usize + r])
             })
         };
+        let leave = Leave::new();
         let found: Result<[T; 0]> = chunks::sums(chunks::item_runs(edges.len()), (), |run, ()| {
+            if leave.now() {
+                return Ok([]);
+            }
             match chunks::items(run, edges.len()).find(changed) {
                 None => Ok([]),
                 Some(e) => {

@@ -28,12 +28,9 @@ pub(super) const STEPS: usize = 2000;
 /// The pattern of L on the numbers that edges read.
 #[derive(Debug)]
 pub(super) struct Iterative {
-    pub(super) rows: Rows,
-    pub(super) coupled: Vec<u32>,  // [m], the numbers that edges read, growing
-    pub(super) compact: Vec<u32>,  // [states], their places among them
+    pub(super) rows: Rows,         // with the m numbers that edges read
     pub(super) starts: Vec<usize>, // [m + 1]
     pub(super) cols: Vec<u32>,     // [nnz] off the diagonal, growing in each row
-    pub(super) bounds: Vec<usize>, // [chunks + 1], where the chunks of the coupled numbers begin
     pub(super) spans: Vec<usize>,  // [chunks + 1], where their entries begin
 }
 
@@ -50,30 +47,30 @@ struct Kept<'s, T> {
 impl Iterative {
     /// How many numbers are coupled.
     pub(super) fn unknowns(&self) -> usize {
-        self.coupled.len()
+        self.rows.coupled.len()
     }
 
     /// Entries of L.
     pub(super) fn entries(&self) -> usize {
-        self.cols.len() + self.coupled.len()
+        self.cols.len() + self.rows.coupled.len()
     }
 
     /// Length of what `prepare` leaves.
     pub(super) fn room(&self) -> usize {
-        self.cols.len() + 5 * self.coupled.len() + 1
+        self.cols.len() + 5 * self.rows.coupled.len() + 1
     }
 
     /// Length of the scratch of a solve.
     pub(super) fn scratch_len(&self) -> usize {
-        4 * self.coupled.len()
+        4 * self.rows.coupled.len()
     }
 
     pub(super) fn chunks(&self) -> usize {
-        self.bounds.len() - 1
+        self.rows.bounds.len() - 1
     }
 
     fn kept<'s, T: Real>(&self, kept: &'s [T]) -> Kept<'s, T> {
-        let m = self.coupled.len();
+        let m = self.rows.coupled.len();
         let (values, rest) = kept.split_at(self.cols.len());
         let part = |k: usize| &rest[k * m..(k + 1) * m];
         Kept { values, metric: part(0), inverse: part(2), main: part(3), pull: part(4), kappa: rest[5 * m] }
@@ -81,7 +78,7 @@ impl Iterative {
 
     /// κ, and what depends on it.
     pub(super) fn rescale<T: Real>(&self, weights: &Weights<'_, T>, kept: &mut [T]) {
-        let (m, kappa) = (self.coupled.len(), T::ONE / weights.mean);
+        let (m, kappa) = (self.rows.coupled.len(), T::ONE / weights.mean);
         let (front, back) = kept.split_at_mut(self.cols.len() + 2 * m);
         let (metric, diagonal) = front[self.cols.len()..].split_at(m);
         let (inverse, back) = back.split_at_mut(m);
@@ -105,18 +102,18 @@ impl Iterative {
         most: usize,
     ) -> Result<InnerReport> {
         let (m, kept, chunks, bounds) =
-            (self.coupled.len(), self.kept(kept), self.chunks(), &self.bounds[..]);
+            (self.rows.coupled.len(), self.kept(kept), self.chunks(), &self.rows.bounds[..]);
         let mut scratch = Scratch::new(scratch);
         let (y, r, p, q) = (scratch.take(m), scratch.take(m), scratch.take(m), scratch.take(m));
         z.copy_from_slice(w);
-        y.iter_mut().zip(&self.coupled).for_each(|(y, &k)| *y = start[k as usize]);
+        y.iter_mut().zip(&self.rows.coupled).for_each(|(y, &k)| *y = start[k as usize]);
         // r = right side − A y, p = r/diagonal.
         let parts = (Cut::by_chunk(&mut *r, bounds), Cut::by_chunk(&mut *p, bounds));
         let [mut c, size] = chunks::sums(chunks, parts, |chunk, (r, p)| {
             let mut sums = [T::ZERO; 2];
             for (at, k) in (bounds[chunk]..bounds[chunk + 1]).enumerate() {
                 let pull = if affine { kept.kappa * kept.pull[k] } else { T::ZERO };
-                let right = kept.metric[k] * w[self.coupled[k] as usize] + pull;
+                let right = kept.metric[k] * w[self.rows.coupled[k] as usize] + pull;
                 r.data[at] = right - self.product(&kept, y, k);
                 p.data[at] = kept.inverse[k] * r.data[at];
                 sums[0] += r.data[at] * p.data[at];
@@ -160,7 +157,7 @@ impl Iterative {
                 }
             });
         }
-        y.iter().zip(&self.coupled).for_each(|(&y, &k)| z[k as usize] = y);
+        y.iter().zip(&self.rows.coupled).for_each(|(&y, &k)| z[k as usize] = y);
         Ok(report)
     }
 

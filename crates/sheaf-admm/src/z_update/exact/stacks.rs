@@ -89,9 +89,11 @@ impl<'a, T: Real> Stacks<'a, T> {
         self.sheaf.stack_offsets()[i] + j * lead + end.row as usize
     }
 
-    /// The number at a place.
-    pub(super) fn number(&self, place: usize) -> T {
-        self.numbers[place]
+    /// The stack of an agent, column by column, and the length of a column.
+    pub(super) fn of_agent(&self, agent: usize) -> (&'a [T], usize) {
+        let lead = self.sheaf.row_offsets()[agent + 1] - self.sheaf.row_offsets()[agent];
+        let own = self.sheaf.stack_offsets()[agent]..self.sheaf.stack_offsets()[agent + 1];
+        (&self.numbers[own], lead)
     }
 
     /// Column `j` of the map of one end, `dim` rows.
