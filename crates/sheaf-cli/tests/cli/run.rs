@@ -72,7 +72,7 @@ fn every_mistake_of_a_file_has_line_column_and_hint() {
         ("a = \"left\"", "a = 7", "14:5"),
     ] {
         assert!(PROBLEM.contains(right));
-        file(folder.path(), "bad.toml", &PROBLEM.replacen(right, wrong, 1));
+        file(folder.path(), "bad.toml", PROBLEM.replacen(right, wrong, 1));
         let error = fails(folder.path(), "run bad.toml");
         assert!(
             error.contains(&format!("bad.toml:{place}: ")) && error.contains("\nhint: "),

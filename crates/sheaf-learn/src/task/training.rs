@@ -23,7 +23,7 @@ pub struct Training<K: Task> {
     batch: Batch<f32, K::Encoder, K::Decoder>,
     samples: K::Set,
     chosen: Vec<u32>, // training samples of the batch, before variants
-    noisy: Vec<f32>, // parameters with noise, if there is any
+    noisy: Vec<f32>,  // parameters with noise, if there is any
     epochs: Epochs,
     order_stream: String,
 }
