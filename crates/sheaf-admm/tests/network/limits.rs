@@ -34,10 +34,8 @@ fn solver(iterations: usize, time_limit: Option<Duration>) -> Solver {
     network().solver(settings).unwrap()
 }
 
-/// A combination of iterations is on trial until the next iteration has judged it: here the clock runs out during that one.
-#[test]
-fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
-    let limit = Duration::from_millis(100);
+/// x and the record of every iteration of a solve that nothing ends.
+fn iterations() -> (Vec<Vec<f64>>, Vec<Record>) {
     let (mut seen, mut records): (Vec<Vec<f64>>, Vec<Record>) = Default::default();
     solver(120, None)
         .solve_with(|progress| {
@@ -46,6 +44,14 @@ fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
             true
         })
         .unwrap();
+    (seen, records)
+}
+
+/// A combination of iterations is on trial until the next iteration has judged it: here the clock runs out during that one.
+#[test]
+fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
+    let limit = Duration::from_millis(100);
+    let (seen, records) = iterations();
     let taken_back = (20..seen.len()).find(|&last| {
         let mut solver = solver(usize::MAX, Some(limit));
         let solution = solver
@@ -75,14 +81,7 @@ fn a_time_limit_returns_no_step_on_trial_that_makes_things_worse() {
 /// The same where a callback stops the solve.
 #[test]
 fn a_callback_that_stops_a_solve_gets_no_step_on_trial_that_makes_things_worse() {
-    let (mut seen, mut records): (Vec<Vec<f64>>, Vec<Record>) = Default::default();
-    solver(120, None)
-        .solve_with(|progress| {
-            seen.push(progress.scaled_x.to_vec());
-            records.push(progress.record);
-            true
-        })
-        .unwrap();
+    let (seen, records) = iterations();
     let mut taken_back = 0;
     for last in 20..seen.len() - 1 {
         let mut solver = solver(usize::MAX, None);
