@@ -83,7 +83,7 @@ fn a_maze_settles_later_when_less_movement_is_allowed() {
     let samples = samples(&board, &set);
     let single = Single::new(&model, &params, &board.sheaf, &samples, 0).unwrap();
     let until = |fraction| {
-        let settling = Some(Settling { fraction, patience: 3 });
+        let settling = Some(Settling::at(fraction, 3));
         let solve = SolveOptions { settling, ..SolveOptions::fixed(2000) };
         let options = WatchOptions { solve, every: false };
         single.watch(&MazeReader(samples), 0, &options, &mut |m| assert!(m.outputs.is_none())).unwrap()

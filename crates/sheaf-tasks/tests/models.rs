@@ -135,7 +135,7 @@ fn alone_as_in_a_batch<K: Small>(keys: &[&str]) {
     let fixed = K::answers(&case, &params, &case.set, &SolveOptions::fixed(6));
     // The first fraction at which the samples end at different times.
     let settles = [0.05, 0.02, 0.01, 0.005, 0.002, 0.001].into_iter().find_map(|fraction| {
-        let settling = Some(Settling { fraction, patience: 2 });
+        let settling = Some(Settling::at(fraction, 2));
         let options = SolveOptions { settling, ..SolveOptions::fixed(200) };
         let settled = K::answers(&case, &params, &case.set, &options);
         settled.iter().any(|s| s.iterations != settled[0].iterations).then_some((options, settled))
@@ -149,8 +149,7 @@ fn alone_as_in_a_batch<K: Small>(keys: &[&str]) {
         let until = SolveOptions::fixed(settled[i].iterations);
         assert_eq!(K::answers(&case, &params, &alone, &until)[0].answer, settled[i].answer);
     }
-    let never =
-        SolveOptions { settling: Some(Settling { fraction: 0.0, patience: 1 }), ..SolveOptions::fixed(9) };
+    let never = SolveOptions { settling: Some(Settling::at(0.0, 1)), ..SolveOptions::fixed(9) };
     assert!(K::answers(&case, &params, &case.set, &never).iter().all(|s| s.iterations == 9));
 }
 

@@ -23,6 +23,9 @@ pub trait Reader: Sync {
     /// The answer to a sample.
     type Answer: PartialEq + Send;
 
+    /// Whether the task has rules by which an answer is [complete](Self::complete).
+    const RULES: bool = false;
+
     /// The answer to sample `i`.
     fn read<T: Real>(&self, i: usize, outputs: &[T]) -> Self::Answer; // [agents, outputs]
 
@@ -138,7 +141,7 @@ fn solve_tile<T: Real, E: Encoder, D: Decoder, R: Reader>(
     let count = index.len() / at.sheaf.agents();
     let mut first_right = vec![None; count];
     if options.settling.is_some() || options.first_right {
-        let settlers = (0..count).map(|_| Settler::new(options.settling)).collect();
+        let settlers = (0..count).map(|_| Settler::new(options.settling, R::RULES)).collect();
         let look = Worker::default();
         let mut looker = Looker {
             at,

@@ -7,7 +7,9 @@
 //!   Tasks without such rules never end this way.
 //! * **The states are stable.** For `patience` iterations in a row, every agent's agreed state z moved less than
 //!   `fraction` of the fastest that any agent has moved so far. The fastest agent counts, not the mean, because in a
-//!   large sample an answer that still grows moves few agents at a time.
+//!   large sample an answer that still grows moves few agents at a time. Where answers can be checked, this ends only
+//!   the samples that have no complete answer yet, and the smaller `fraction_with_rules` applies: in a maze of 73×73,
+//!   agents at a hundredth of their first speed are still about to close dead ends.
 //!
 //! A check decodes, which costs more than an iteration, so it happens only every `patience` iterations.
 
@@ -16,15 +18,24 @@ use sheaf_admm::Real;
 /// The thresholds of the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settling {
-    /// Speed limit, relative to the fastest movement.
+    /// Speed limit, relative to the fastest movement, for tasks without rules that complete an answer.
     pub fraction: f64,
+    /// The same for tasks with such rules.
+    pub fraction_with_rules: f64,
     /// Number of iterations in a row.
     pub patience: usize,
 }
 
 impl Default for Settling {
     fn default() -> Self {
-        Self { fraction: 0.01, patience: 5 }
+        Self { fraction: 0.01, fraction_with_rules: 0.001, patience: 5 }
+    }
+}
+
+impl Settling {
+    /// One speed limit for every task.
+    pub fn at(fraction: f64, patience: usize) -> Self {
+        Self { fraction, fraction_with_rules: fraction, patience }
     }
 }
 
@@ -32,15 +43,16 @@ impl Default for Settling {
 #[derive(Clone, Debug)]
 pub struct Settler<A> {
     settling: Option<Settling>,
+    rules: bool,
     fastest: f64,
     slow: usize,
     shown: Option<A>, // the answer of the last check, if it was complete
 }
 
 impl<A: PartialEq> Settler<A> {
-    /// Without `settling`, a sample never settles.
-    pub fn new(settling: Option<Settling>) -> Self {
-        Self { settling, fastest: 0.0, slow: 0, shown: None }
+    /// Without `settling`, a sample never settles. `rules` says whether the task has rules that complete an answer.
+    pub fn new(settling: Option<Settling>, rules: bool) -> Self {
+        Self { settling, rules, fastest: 0.0, slow: 0, shown: None }
     }
 
     /// Whether to check after iteration `k` (from 0).
@@ -67,7 +79,8 @@ impl<A: PartialEq> Settler<A> {
     pub fn slow_for_long(&mut self, speed: f64) -> bool {
         let Some(settling) = self.settling else { return false };
         self.fastest = self.fastest.max(speed);
-        self.slow = if speed < settling.fraction * self.fastest { self.slow + 1 } else { 0 };
+        let fraction = if self.rules { settling.fraction_with_rules } else { settling.fraction };
+        self.slow = if speed < fraction * self.fastest { self.slow + 1 } else { 0 };
         self.slow >= settling.patience
     }
 }
@@ -85,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_answer_stands_when_it_is_complete_and_seen_twice_in_a_row() {
-        let mut settler = Settler::new(Some(Settling::default()));
+        let mut settler = Settler::new(Some(Settling::default()), true);
         let looks =
             [("a", false), ("a", false), ("b", true), ("a", true), ("a", true), ("a", false), ("a", true)];
         let stands: Vec<bool> =
@@ -95,17 +108,28 @@ mod tests {
 
     #[test]
     fn looks_come_every_patience_iterations_and_never_without_settling() {
-        let settler = Settler::<u8>::new(Some(Settling { fraction: 0.01, patience: 5 }));
+        let settler = Settler::<u8>::new(Some(Settling::at(0.01, 5)), false);
         assert_eq!((0..20).filter(|&k| settler.looks(k)).collect::<Vec<_>>(), [4, 9, 14, 19]);
-        assert!((0..20).all(|k| !Settler::<u8>::new(None).looks(k)));
+        assert!((0..20).all(|k| !Settler::<u8>::new(None, false).looks(k)));
     }
 
     #[test]
     fn the_fastest_agent_decides_whether_all_is_quiet() {
-        let mut settler = Settler::<u8>::new(Some(Settling { fraction: 0.1, patience: 2 }));
+        let mut settler = Settler::<u8>::new(Some(Settling::at(0.1, 2)), false);
         let offsets = [0, 1, 2];
         let moves = [[1.0, 0.0], [0.05, 0.0], [0.05, 0.5], [0.05, 0.01], [0.0, 0.09], [0.0, 0.0]];
         let quiet: Vec<bool> = moves.iter().map(|z| settler.quiet(&offsets, &[0.0, 0.0], z)).collect();
         assert_eq!(quiet, [false, false, false, false, true, true]);
+    }
+    #[test]
+    fn where_answers_can_be_checked_states_must_be_slower() {
+        let moves = [1.0, 0.005, 0.005, 0.0005, 0.0005];
+        let quiet = |rules: bool| -> Vec<bool> {
+            let settling = Settling { fraction: 0.01, fraction_with_rules: 0.001, patience: 2 };
+            let mut settler = Settler::<u8>::new(Some(settling), rules);
+            moves.iter().map(|&speed| settler.slow_for_long(speed)).collect()
+        };
+        assert_eq!(quiet(false), [false, false, true, true, true]);
+        assert_eq!(quiet(true), [false, false, false, false, true]);
     }
 }

@@ -183,7 +183,7 @@ impl<E: Encoder, D: Decoder> Single<'_, f32, E, D> {
         let (width, sheaf) = (self.model.decoder().outputs(), self.sheaf);
         let len = index.len() * width;
         let mut meter = Meter::new(sheaf);
-        let (mut settler, mut settled) = (Settler::new(options.solve.settling), false);
+        let (mut settler, mut settled) = (Settler::new(options.solve.settling, R::RULES), false);
         let mut watcher = |seen: &Seen<'_, '_, f32>| {
             meter.measure(sheaf, seen);
             let looks = settler.looks(seen.k);

@@ -268,6 +268,7 @@ pub struct MazeReader<'a>(pub MazeSamples<'a>);
 
 impl Reader for MazeReader<'_> {
     type Answer = Vec<u8>; // [height, width]
+    const RULES: bool = true;
 
     fn read<T: Real>(&self, _i: usize, outputs: &[T]) -> Vec<u8> {
         let grid = &self.0.grid;

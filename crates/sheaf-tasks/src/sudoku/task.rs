@@ -322,6 +322,7 @@ pub struct BoardReader<'a>(pub &'a [Grid]);
 
 impl Reader for BoardReader<'_> {
     type Answer = Reading;
+    const RULES: bool = true;
 
     fn read<T: Real>(&self, _i: usize, outputs: &[T]) -> Reading {
         Reading::of(outputs)
