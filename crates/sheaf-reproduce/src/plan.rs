@@ -75,7 +75,8 @@ pub struct Plan {
     pace: BTreeMap<String, f64>,
 }
 
-/// Picks tables by name (`all` for all of them) and rows by name; unknown names are errors that list the known ones.
+/// Picks tables by name (`all` for all of them), and rows by their names or by the experiments in them; unknown names are
+/// errors that list the known ones.
 pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let known = tables::all();
     let list = |names: Vec<&str>| names.join(", ");
@@ -89,15 +90,17 @@ pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let asked = |table: &Table| names.iter().any(|name| name == "all" || name == table.name);
     let mut chosen: Vec<Table> = known.into_iter().filter(asked).collect();
     for name in only {
-        if !chosen.iter().flat_map(|table| &table.rows).any(|row| row.name == *name) {
+        let mut rows = chosen.iter().flat_map(|table| &table.rows);
+        if !rows.any(|row| row.name == *name || row.experiments().any(|other| other == name)) {
             let rows: Vec<&str> = chosen.iter().flat_map(|t| &t.rows).map(|row| row.name.as_str()).collect();
             let want = format!("a row: {}", list(rows));
             return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`"))
-                .hint("other tables have other rows; --list shows the runs"));
+                .hint("an experiment can be named too, like maze; other tables have other rows; --list shows the runs"));
         }
     }
     if !only.is_empty() {
-        chosen.iter_mut().for_each(|table| table.rows.retain(|row| only.contains(&row.name)));
+        chosen.iter_mut().for_each(|table| table.rows.iter_mut().for_each(|row| row.keep(only)));
+        chosen.iter_mut().for_each(|table| table.rows.retain(|row| row.experiments().next().is_some()));
         chosen.retain(|table| !table.rows.is_empty());
     }
     Ok(chosen)

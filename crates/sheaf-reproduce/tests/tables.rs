@@ -73,6 +73,24 @@ fn unknown_tables_and_rows_are_refused_with_the_known_ones() {
 }
 
 #[test]
+fn only_takes_rows_and_experiments() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = |tables: &[&str], only: &[&str]| -> Vec<String> {
+        let plan = Plan::new(request(tables, only, Scale::Full, folder.path())).unwrap();
+        plan.runs.into_iter().map(|run| run.name).collect()
+    };
+    assert_eq!(names(&["sizes"], &["maze"]), ["maze-s42"]);
+    assert_eq!(names(&["sizes"], &["n-19"]), ["maze-s42", "maze-mpnn-pm-max-s42"]);
+    assert_eq!(names(&["stalks"], &["maze-shared-10-16"]), ["maze-shared-10-16-s42"]);
+    let both = choose(&["maze-baselines".into(), "sizes".into()], &["maze".into()]).unwrap();
+    assert_eq!(both.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [1, 15]);
+    // A name means one thing: no row is called like an experiment.
+    let all = tables::all();
+    let rows = || all.iter().flat_map(|table| &table.rows);
+    assert!(rows().flat_map(|row| row.experiments()).all(|name| rows().all(|row| row.name != *name)));
+}
+
+#[test]
 fn a_report_without_records_says_that_nothing_was_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("results")).unwrap();
@@ -104,7 +122,8 @@ fn the_command_of_a_quick_run_makes_that_run() {
         let mut request = request(&[words[2]], &only, scale, folder.path());
         request.seeds = vec![seed];
         let plan = Plan::new(request).unwrap();
-        assert!(plan.runs.iter().any(|planned| planned.name == run), "{command} does not make {run}");
+        let made: Vec<&str> = plan.runs.iter().map(|planned| planned.name.as_str()).collect();
+        assert_eq!(made, [run], "{command}");
         seen += 1;
     }
     assert!(seen > 70, "{seen}");

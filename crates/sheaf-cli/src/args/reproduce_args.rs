@@ -12,6 +12,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   sheaf reproduce all --scale quick --out runs/quick
   sheaf reproduce maze-baselines --only pm-max --seeds 42 --out runs/paper
+  sheaf reproduce sizes --only maze --seeds 42 --out runs/paper
   sheaf reproduce maze-baselines ablations --list --out runs/paper
   sheaf reproduce all --from results --out runs/report
 
@@ -30,7 +31,7 @@ pub struct ReproduceArgs {
     /// Seeds of the runs; the paper's three if not given, one of them at scale quick
     #[arg(long, value_name = "S,S,…", value_delimiter = ',', value_parser = seed, allow_hyphen_values = true)]
     pub seeds: Vec<u64>,
-    /// Only this row; may be repeated
+    /// Only this row, or this experiment in all rows; may be repeated
     #[arg(long, value_name = "ROW")]
     pub only: Vec<String>,
     /// Show the plan and how far every run is, and run nothing

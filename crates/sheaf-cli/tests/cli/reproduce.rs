@@ -65,7 +65,7 @@ fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
     assert_eq!(before, made("maze-s42"), "a finished run is not repeated");
     let report = std::fs::read_to_string(folder.join("killed/report.md")).unwrap();
     assert!(report.contains("/ 99.9 ± 0.1") && report.contains("not comparable"), "{report}");
-    assert!(report.contains("`sheaf reproduce maze-baselines --only sheaf-admm --scale quick"), "{report}");
+    assert!(report.contains("`sheaf reproduce maze-baselines --only maze --scale quick"), "{report}");
     let page = std::fs::read_to_string(folder.join("killed/report.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("<table>") && !page.contains("<script"));
     // Another table takes the same training and only evaluates.

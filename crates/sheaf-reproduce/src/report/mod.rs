@@ -181,15 +181,17 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
     ]
 }
 
-/// The command that repeats a run: its training alone, or, where much more than the steps was reduced, its row.
+/// The command that repeats a run: its training alone, or, where much more than the steps was reduced, training and
+/// evaluation in the first table that has it.
 fn command(tables: &[Table], record: &Record) -> String {
     let Record { experiment, seed, scale, steps, published_steps, .. } = record;
     if *scale == Scale::Quick.name() {
-        let own = |cell: &Cell| record.run == format!("{}-s{seed}", cell.variant.name);
-        let rows = tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table.name, row)));
-        let row = rows.into_iter().find(|(_, row)| row.cells.iter().flatten().any(own));
+        let own = |cell: &&Cell| record.run == format!("{}-s{seed}", cell.variant.name);
+        let cells =
+            |table: &'_ Table| table.rows.iter().flat_map(|row| &row.cells).flatten().find(own).cloned();
+        let found = tables.iter().find_map(|table| cells(table).map(|cell| (table.name, cell.variant.name)));
         let (table, only) =
-            row.map_or(("all", String::new()), |(table, row)| (table, format!(" --only {}", row.name)));
+            found.map_or(("all", String::new()), |(table, name)| (table, format!(" --only {name}")));
         return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed} --out DIR");
     }
     let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();

@@ -102,6 +102,23 @@ pub struct Row {
     pub cells: Vec<Option<Cell>>,
 }
 
+impl Row {
+    /// The names of its experiments.
+    pub fn experiments(&self) -> impl Iterator<Item = &String> {
+        self.cells.iter().flatten().map(|cell| &cell.variant.name)
+    }
+
+    /// Empties the cells that `only` asks for neither by this row nor by their experiment.
+    pub fn keep(&mut self, only: &[String]) {
+        if only.contains(&self.name) {
+            return;
+        }
+        for place in &mut self.cells {
+            *place = place.take().filter(|cell| only.contains(&cell.variant.name));
+        }
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {

@@ -77,6 +77,9 @@ impl ModelSection {
         )?;
         let shared_messages =
             word("model.messages", &self.messages, &[("directional", false), ("shared", true)])?;
+        if coordination != CoordinationKind::MessagePassing {
+            self.check_no_messages()?;
+        }
         let maps = word(
             "model.maps",
             &self.maps,
@@ -158,6 +161,24 @@ impl ModelSection {
                 ("huber", ConsensusKind::Huber),
             ],
         )
+    }
+
+    /// Rejects keys of message passing in a model that passes no messages: they would change nothing.
+    fn check_no_messages(&self) -> Result<()> {
+        let usual = Self::default();
+        let set = if self.aggregation != usual.aggregation {
+            ("aggregation", self.aggregation.clone())
+        } else if self.messages != usual.messages {
+            ("messages", self.messages.clone())
+        } else if self.message_width != usual.message_width {
+            ("message_width", self.message_width.to_string())
+        } else {
+            return Ok(());
+        };
+        let (name, got) = set;
+        let want = format!("no such key with model.coordination = {:?}", self.coordination);
+        Err(refused(&format!("model.{name}"), &want, got)
+            .hint("it is a key of message passing: set model.coordination = \"message-passing\""))
     }
 
     fn check_objective(&self, objective: ObjectiveKind) -> Result<()> {
