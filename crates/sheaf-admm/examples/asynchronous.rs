@@ -5,8 +5,8 @@
 //! was. The yardstick: what agents in step do in one round, contractions in a maximum norm do within 1 + delay rounds (Bertsekas
 //! and Tsitsiklis 1989); a share p of lost messages and a share a of awake agents make that 1/(1 − p) and 1/a rounds on average.
 //!
-//!     cargo run --release --example asynchronous               a table
-//!     cargo run --release --example asynchronous convex.csv    and the errors of every iteration
+//!     cargo run --release -p sheaf-admm --example asynchronous               a table
+//!     cargo run --release -p sheaf-admm --example asynchronous convex.csv    and the errors of every iteration
 
 use std::fmt::Write as _;
 

@@ -108,7 +108,7 @@ pub enum Command {
     /// Turn parameters under the authors' names into weights
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Write the weights of a checkpoint to a file of their own, or weights in half precision
+    /// Write weights to a file of their own: of a run or checkpoint, a mean of two, with other keys, in half precision
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// Show what is in a file of weights or a checkpoint
@@ -215,7 +215,7 @@ pub enum OnNanArg {
 pub enum PrecisionArg {
     /// As they are
     F32,
-    /// Rounded to bfloat16: faster on CPUs with AVX-512 BF16
+    /// Rounded to bfloat16: faster on CPUs with AMX or AVX-512 BF16
     Bf16,
 }
 
@@ -250,8 +250,8 @@ pub struct EvalArgs {
     /// Iterations of every sample; the experiment's number if not given
     #[arg(long, value_name = "K", value_parser = iterations, conflicts_with = "until_settled")]
     pub iterations: Option<usize>,
-    /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 1 % of the fastest
-    /// before, or a complete answer stood for 5 iterations
+    /// Stop each sample when it has settled: for 5 iterations in a row no agent moved faster than 0.1 % (pictures: 1 %) of the
+    /// fastest before, or a complete answer stood for 5 iterations
     #[arg(long)]
     pub until_settled: bool,
     /// Most iterations of a sample that does not settle
@@ -260,7 +260,7 @@ pub struct EvalArgs {
     /// Precision of the operands of matrix products; f32 if not given, whatever the training used
     #[arg(long, value_enum)]
     pub precision: Option<PrecisionArg>,
-    /// Agents that are not in step: delay=D,loss=P,activity=A. Messages come up to D descent steps late, a share P of them
+    /// Agents that are not in step: delay=D,loss=P,activity=A,seed=S. Messages come up to D descent steps late, a share P of them
     /// never, and an agent is awake in a share A of the iterations. For weights with model.consensus = "descent"
     #[arg(long, value_name = "LAG", value_parser = out_of_step)]
     pub asynchronous: Option<OutOfStep>,

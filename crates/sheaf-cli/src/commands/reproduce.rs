@@ -136,8 +136,9 @@ impl Reproduce {
 
     fn written(&self, mut report: Report) -> Report {
         for name in ["report.md", "report.html"] {
-            report.written(&self.args.out.join(name));
+            report.line("written", self.args.out.join(name).display().to_string());
         }
+        report.value("out", self.args.out.display().to_string());
         report
     }
 }

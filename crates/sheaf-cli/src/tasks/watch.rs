@@ -36,7 +36,7 @@ pub struct WatchArgs {
     /// Also write a picture (.png), an animation (.gif) or, of mazes and boards, vectors (.svg, moving with --animate)
     #[arg(long, value_name = "FILE.png|.gif|.svg")]
     pub out: Option<PathBuf>,
-    /// Agents that are not in step: delay=D,loss=P,activity=A. Messages come up to D descent steps late, a share P of them
+    /// Agents that are not in step: delay=D,loss=P,activity=A,seed=S. Messages come up to D descent steps late, a share P of them
     /// never, and an agent is awake in a share A of the iterations. For weights with model.consensus = "descent"
     #[arg(long, value_name = "LAG", value_parser = out_of_step)]
     pub asynchronous: Option<OutOfStep>,

@@ -44,7 +44,12 @@ pub(super) async fn solve(
     let body = match body {
         Ok(body) => body,
         Err(rejection) => {
-            let error = Error::new(ErrorKind::OutOfRange, "body", "at most 1 MB", rejection.body_text());
+            let error = Error::new(
+                ErrorKind::OutOfRange,
+                "body",
+                "a readable body of at most 1 MiB",
+                rejection.body_text(),
+            );
             return error_response(rejection.status(), &error);
         }
     };
