@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sheaf_admm::admm::Adjoint;
-use sheaf_learn::model::{CoordinationKind, Disturbance, Horizon, Iterations, Loss, Targets};
+use sheaf_learn::model::{CoordinationKind, Disturbance, Horizon, Iterations, Loss, ModelSection, Targets};
 use sheaf_learn::train::loss::IGNORE;
 use sheaf_testkit::{TestRng, assert_gradient};
 
@@ -91,6 +91,27 @@ fn sections_without_meaning_are_refused_by_key() {
     }
     usual().check(4, CoordinationKind::Admm).unwrap();
     Iterations { gradient: 4, ..usual() }.check(4, CoordinationKind::Admm).unwrap();
+}
+
+#[test]
+fn steps_of_conjugate_gradients_are_drawn_from_their_range() {
+    let of = |min, max| Iterations { cg_steps_min: min, cg_steps_max: max, ..Iterations::default() };
+    assert_eq!(Iterations::default().cg_steps(42, 7), None);
+    let seen: BTreeSet<_> = (0..100).map(|step| of(4, 7).cg_steps(42, step).unwrap()).collect();
+    assert_eq!(seen, (4..=7).collect());
+    let run = |seed| (0..20).map(|step| of(4, 7).cg_steps(seed, step)).collect::<Vec<_>>();
+    assert!(run(1) != run(2) && run(1) == run(1));
+
+    let cg = ModelSection::default().check(8).unwrap();
+    of(4, 7).check_cg_steps(&cg).unwrap();
+    let descent = ModelSection { consensus: "descent".into(), ..ModelSection::default() }.check(8).unwrap();
+    for (section, choices) in
+        [(of(0, 7), &cg), (of(4, 0), &cg), (of(5, 4), &cg), (of(1, usize::MAX), &cg), (of(4, 7), &descent)]
+    {
+        let refused = section.check_cg_steps(choices).unwrap_err();
+        assert_eq!(refused.place(), "iterations.cg_steps_max");
+    }
+    of(0, 0).check_cg_steps(&descent).unwrap();
 }
 
 fn check_loss(loss: Loss, outputs: usize, targets: &Targets, counted: usize) {

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::experiment;
+use common::{Small, experiment};
 use sheaf_learn::config::strict;
-use sheaf_learn::task::{Experiment, Task, Training};
+use sheaf_learn::task::{Experiment, Loaded, Task, Training};
+use sheaf_learn::train::Trainable;
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
@@ -94,4 +95,21 @@ fn an_experiment_written_out_reads_back_as_itself() {
     check::<Maze>(&["model.consensus=huber", "model.eta_init=0.02"]);
     check::<Mnist>(&["model.neighbours=4", "iterations.adjoint=implicit"]);
     check::<Sudoku>(&["model.maps=orthonormal", "data.relabel=true"]);
+}
+
+#[test]
+fn drawn_cg_steps_are_those_of_the_gradient_and_not_of_the_evaluation() {
+    let of = |keys: &[&str]| {
+        let keys = [Maze::KEYS, &["train.batch=8"], keys].concat();
+        let data = Loaded { train: Maze::some(20, 1), test: Maze::some(4, 2), more: None };
+        let mut task = Training::<Maze>::with_data(experiment(&keys), data).unwrap();
+        let params = task.initial(3);
+        let mut grad = vec![0.0; params.len()];
+        let loss = task.loss_and_grad(&params, 3, 1, &mut grad).unwrap().loss;
+        (loss, grad, task.model().section().cg_steps)
+    };
+    let (loss, grad, _) = of(&["model.cg_steps=3"]);
+    let drawn = of(&["model.cg_steps=5", "iterations.cg_steps_min=3", "iterations.cg_steps_max=3"]);
+    assert_eq!(drawn, (loss, grad, 5));
+    assert_ne!(drawn.0, of(&["model.cg_steps=5"]).0);
 }

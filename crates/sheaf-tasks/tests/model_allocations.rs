@@ -59,6 +59,8 @@ fn whole_steps_of_a_run_allocate_nothing_after_warm_up() {
     let disturbed = ["iterations.gradient=3", "iterations.restart=0.9", "iterations.noise=0.1"];
     check_run::<Maze>(&[&disturbed[..], &["train.loss_window=2"]].concat());
     check_run::<Sudoku>(&disturbed);
+    check_run::<Maze>(&["iterations.cg_steps_min=2", "iterations.cg_steps_max=3"]);
+    check_run::<Sudoku>(&["iterations.cg_steps_min=2", "iterations.cg_steps_max=3"]);
     check_run::<Mnist>(&[]);
     check_run::<Sudoku>(&["data.relabel=true", "data.permute=true"]);
 }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use sheaf_admm::admm::Adjoint;
 use sheaf_admm::{Error, ErrorKind, Real, Result};
 
-use super::section::CoordinationKind;
+use super::section::{Choices, ConsensusKind, CoordinationKind};
 use crate::config::word;
-use crate::limits::{MAX_ITERATIONS, at_most, is_positive_f32};
+use crate::limits::{MAX_ITERATIONS, MAX_WIDTH, at_most, is_positive_f32};
 use crate::rng::Stream;
 
 /// The number of iterations, the number of final iterates that enter the loss, and how far back gradients go.
@@ -116,6 +116,12 @@ pub struct Iterations {
     pub restart: f64,
     /// Largest standard deviation of normal noise on the states there; 0 for none. Needs `gradient`.
     pub noise: f64,
+    /// Fewest and most CG steps of a consensus step in training; every training step draws its count between them, and
+    /// evaluation has `model.cg_steps`. What is learned then does not hang on how far a consensus step gets. 0 and 0
+    /// for `model.cg_steps` everywhere.
+    pub cg_steps_min: usize,
+    /// See `cg_steps_min`.
+    pub cg_steps_max: usize,
     /// Iterations of the first training step, when `ramp_steps` is not 0.
     pub ramp_from: usize,
     /// Training steps over which the iterations rise from `ramp_from` to `train`.
@@ -137,6 +143,8 @@ impl Default for Iterations {
             shift: 0.0,
             restart: 0.0,
             noise: 0.0,
+            cg_steps_min: 0,
+            cg_steps_max: 0,
             ramp_from: 4,
             ramp_steps: 0,
         }
@@ -203,6 +211,34 @@ impl Iterations {
             return wrong("gradient", "0 with the implicit adjoint", &self.gradient);
         }
         Ok(())
+    }
+
+    /// Rejects a range of CG steps that is empty or that nothing reads.
+    pub fn check_cg_steps(&self, choices: &Choices) -> Result<()> {
+        let (min, max) = (self.cg_steps_min, self.cg_steps_max);
+        if (min, max) == (0, 0) {
+            return Ok(());
+        }
+        use ConsensusKind::{Cg, CgCarried, CgWarm, Gram};
+        if !choices.admm() || !matches!(choices.consensus, Cg | CgCarried | CgWarm | Gram) {
+            let expected = "0 where consensus is not solved by CG steps";
+            return Err(Error::new(ErrorKind::Unsupported, "iterations.cg_steps_max", expected, max)
+                .hint("leave out iterations.cg_steps_min and iterations.cg_steps_max"));
+        }
+        if min == 0 || max < min {
+            let got = format!("cg_steps_min = {min} and cg_steps_max = {max}");
+            let expected = "at least 1, and not less than iterations.cg_steps_min, which is at least 1";
+            return Err(Error::new(ErrorKind::Malformed, "iterations.cg_steps_max", expected, got)
+                .hint("both keys go together: fewest and most steps"));
+        }
+        at_most("iterations.cg_steps_max", "of them", MAX_WIDTH, max)
+    }
+
+    /// CG steps of a training step of a run with this seed, where they are drawn.
+    pub fn cg_steps(&self, seed: u64, step: u64) -> Option<usize> {
+        let more = self.cg_steps_max.saturating_sub(self.cg_steps_min);
+        let draw = || self.cg_steps_min + Stream::new(seed, "CG steps of a step", step, 0).below(more + 1);
+        (self.cg_steps_max > 0).then(draw)
     }
 
     /// The keys that disturb states, and their values.

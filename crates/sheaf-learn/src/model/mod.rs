@@ -186,6 +186,11 @@ impl<E: Encoder, D: Decoder> Model<E, D> {
         Ok(self)
     }
 
+    /// Sets the CG steps of a consensus step, `model.cg_steps`.
+    pub fn set_cg_steps(&mut self, steps: usize) {
+        self.section.cg_steps = steps;
+    }
+
     /// The precision of the products.
     pub fn precision(&self) -> Precision {
         self.precision

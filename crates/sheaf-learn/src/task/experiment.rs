@@ -66,6 +66,7 @@ impl<K: Task> Experiment<K> {
         self.train.options()?;
         let model = self.model()?;
         self.iterations.check(self.train.loss_window, model.choices().coordination)?;
+        self.iterations.check_cg_steps(model.choices())?;
         let variants = K::variants(&self.data);
         if !self.train.batch.is_multiple_of(variants) {
             let want = format!("a multiple of {variants}, one sample in all its symmetries");

@@ -149,8 +149,12 @@ impl<K: Task> Trainable for Training<K> {
                 &self.noisy
             }
         };
-        let loss =
-            self.batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad)?;
+        let usual = self.model.section().cg_steps;
+        let drawn = self.experiment.iterations.cg_steps(seed, step);
+        self.model.set_cg_steps(drawn.unwrap_or(usual));
+        let loss = self.batch.loss_and_grad(&self.model, params, &self.board.sheaf, &samples, horizon, grad);
+        self.model.set_cg_steps(usual);
+        let loss = loss?;
         drop(samples);
         let count = K::len(&self.samples);
         let variants = count / self.chosen.len().max(1);
