@@ -15,7 +15,7 @@ const MAX_LINES: usize = 400;
 const UNSAFE_PLACES: &[&str] = &["crates/sheaf-kernels/src/", "crates/testkit/src/counting_alloc.rs"];
 
 /// The packages that have golden tests and declare the feature for them.
-pub const GOLDEN_PACKAGES: [&str; 3] = ["sheaf-admm", "sheaf-learn", "sheaf-tasks"];
+pub const GOLDEN_PACKAGES: [&str; 4] = ["sheaf-admm", "sheaf-cli", "sheaf-learn", "sheaf-tasks"];
 
 /// All checks of this file.
 pub fn check_all() -> Result<()> {

@@ -27,6 +27,9 @@ const KINDS: [(&str, &str); 3] = [
 /// Height of a row, and room for its legend.
 const ROW: f64 = 190.0;
 const LEGEND: f64 = 18.0;
+/// Room for the second line of the legends of the convex problem, and how many keys the first one holds.
+const SECOND: f64 = 14.0;
+const FIRST: usize = 4;
 
 /// Curves in one chart, by the task (or the problem) and the kind of lag.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,7 +90,8 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
         return Err(Error::new(ErrorKind::Shape, "figure asynchronous", want, "none"));
     }
     let in_step = panels.iter().find(|panel| panel.kind == "in step").and_then(|panel| panel.curves.first());
-    figure(FULL, tasks.len() as f64 * ROW, |sheet| {
+    let second = if tasks.contains(&"") { SECOND } else { 0.0 };
+    figure(FULL, tasks.len() as f64 * ROW + second, |sheet| {
         for (row, task) in tasks.iter().enumerate() {
             let top = row as f64 * ROW;
             for (column, (kind, label)) in KINDS.iter().enumerate() {
@@ -97,7 +101,7 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                 let mut curves = panel.curves.clone();
                 let axes = if task.is_empty() {
                     curves.splice(0..0, in_step.cloned());
-                    Axes { log: true, ..Axes::new("iteration", "relative error") }
+                    Axes { log: true, ..Axes::new("iteration", "relative error (convex problem)") }
                 } else {
                     let y_range = Some((0.0, 1.02));
                     Axes { percent: true, y_range, marks: Marks::Dots, ..Axes::new(label, "solved (%)") }
@@ -106,16 +110,23 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                 // The curves of a task have one legend; those of the convex problem differ from panel to panel.
                 let names: Vec<_> =
                     curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone())).collect();
-                let title = if task.is_empty() { *kind } else { *task };
+                // The values of a convex panel are those of the lag, which the other rows have as their axis.
+                let (title, legend_height) =
+                    if task.is_empty() { (*label, LEGEND + SECOND) } else { (*task, LEGEND) };
                 if !task.is_empty() && column == 0 {
                     legend::lines(sheet, (44.0, top + 10.0), names)?;
                 } else if task.is_empty() {
-                    let shown = names.into_iter().enumerate().filter(|(i, _)| i % 2 == 0).map(|(_, key)| key);
-                    let short = shown.map(|(c, name)| (c, name.rsplit('=').next().unwrap_or("").to_string()));
-                    legend::lines(sheet, (left + 40.0, top + 10.0), short)?;
+                    let short = |(colour, name): &(colour::Colour, String)| {
+                        (*colour, name.rsplit('=').next().unwrap_or("").to_string())
+                    };
+                    for (i, keys) in names.chunks(FIRST).enumerate() {
+                        let at = (left + 40.0, top + 10.0 + SECOND * i as f64);
+                        legend::lines(sheet, at, keys.iter().map(short))?;
+                    }
                 }
                 let axes = Axes { title, ..axes };
-                axes.draw(sheet, (left, top + LEGEND, FULL / 3.0, ROW - LEGEND), &coloured(&curves))?;
+                let height = ROW - LEGEND;
+                axes.draw(sheet, (left, top + legend_height, FULL / 3.0, height), &coloured(&curves))?;
             }
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, ChartContext, Circle, LineSeries, PathElement, Ranged, SVGBackend, Text,
+    Cartesian2d, ChartBuilder, ChartContext, Circle, DashedLineSeries, LineSeries, PathElement, Ranged,
+    SVGBackend, Text,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, ShapeStyle};
@@ -49,6 +50,8 @@ pub struct Axes<'a> {
     pub y_range: Option<(f64, f64)>,
     /// Whether the vertical axis is logarithmic.
     pub log: bool,
+    /// Whether the horizontal axis is logarithmic; it then counts from 1.
+    pub log_x: bool,
     /// Whether the vertical axis is in percent.
     pub percent: bool,
     /// How curves are drawn.
@@ -61,7 +64,8 @@ impl<'a> Axes<'a> {
     /// Linear axes with these labels.
     pub fn new(x: &'a str, y: &'a str) -> Self {
         let (title, x_range, y_range, limit) = ("", None, None, None);
-        Self { title, x, y, x_range, y_range, log: false, percent: false, marks: Marks::Lines, limit }
+        let (log, log_x, percent, marks) = (false, false, false, Marks::Lines);
+        Self { title, x, y, x_range, y_range, log, log_x, percent, marks, limit }
     }
 
     /// Draws the chart into a rectangle of the page.
@@ -99,86 +103,122 @@ impl<'a> Axes<'a> {
         let mut builder = ChartBuilder::on(&area);
         builder.margin(units(4.0)).margin_right(units(12.0));
         builder.x_label_area_size(units(24.0)).y_label_area_size(units(34.0));
-        if self.log {
-            // Curves are drawn over their logarithms: the plotting crate's own scale loses ticks to rounding.
-            let axis = LogAxis::over(ys.0, ys.1);
-            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, axis.clone()))?;
-            self.mesh(&mut chart, &|y| axis.label(*y))?;
-            self.series(&mut chart, curves, xs)?;
-        } else {
-            let mut chart = drawn(builder.build_cartesian_2d(xs.0..xs.1, ys.0..ys.1))?;
-            let percent = self.percent;
-            self.mesh(&mut chart, &move |y| if percent { format!("{:.0}", 100.0 * y) } else { short(*y) })?;
-            self.series(&mut chart, curves, xs)?;
+        // Curves are drawn over their logarithms: the plotting crate's own scale loses ticks to rounding.
+        let counts = LogAxis::counts(xs.1);
+        let count = |x: &f64| counts.label(*x);
+        let number = |x: &f64| short(*x);
+        let powers = LogAxis::over(ys.0, ys.1);
+        let power = |y: &f64| powers.label(*y);
+        let plain = |y: &f64| if self.percent { format!("{:.0}", 100.0 * y) } else { short(*y) };
+        let (across, up) = (xs.0..xs.1, ys.0..ys.1);
+        match (self.log_x, self.log) {
+            (false, false) => self.plot(&mut builder, (across, &number), (up, &plain), curves)?,
+            (false, true) => self.plot(&mut builder, (across, &number), (powers.clone(), &power), curves)?,
+            (true, false) => self.plot(&mut builder, (counts.clone(), &count), (up, &plain), curves)?,
+            (true, true) => {
+                self.plot(&mut builder, (counts.clone(), &count), (powers.clone(), &power), curves)?;
+            }
         }
         let middle = top + 0.5 * (height - (top - y) - 24.0);
         sheet.upwards(x + 6.0, middle, SMALL, self.y)?;
         sheet.text(x + 12.0 + 0.5 * (width + 26.0), y + height - 5.0, SMALL, Anchor::Middle, self.x)
     }
 
-    fn mesh<Y>(&self, chart: &mut Chart<'_, '_, Y>, y: &dyn Fn(&f64) -> String) -> Result<()>
-    where
-        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
-        let line = |colour: Colour, width: f64| {
-            let stroke_width = (width * UNITS).round() as u32;
-            ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width }
-        };
-        let mut mesh = chart.configure_mesh();
-        mesh.x_labels(6).y_labels(6).max_light_lines(1);
-        mesh.bold_line_style(line(GRID, 0.5)).light_line_style(plotters::style::TRANSPARENT);
-        mesh.axis_style(line(INK, 0.7)).label_style(style(SMALL, INK, false));
-        mesh.x_label_formatter(&|x| short(*x)).y_label_formatter(y);
-        drawn(mesh.draw())
-    }
-
-    fn series<Y>(
+    /// Axes, grid and curves; each axis comes with the texts of its ticks.
+    fn plot<'b, X, Y>(
         &self,
-        chart: &mut Chart<'_, '_, Y>,
+        builder: &mut ChartBuilder<'_, '_, SVGBackend<'b>>,
+        x: (X, &Label<'_>),
+        y: (Y, &Label<'_>),
         curves: &[(&Curve, Colour)],
-        xs: (f64, f64),
     ) -> Result<()>
     where
-        Y: Ranged<ValueType = f64>,
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
     {
-        let stroke = |colour: Colour, width: f64| ShapeStyle {
-            color: colour.to_rgba(),
-            filled: false,
-            stroke_width: (width * UNITS).round() as u32,
-        };
-        if let Some((limit, name)) = self.limit {
-            let dash = (xs.1 - xs.0) / 60.0;
-            for i in (0..60).step_by(2) {
-                let x = xs.0 + dash * f64::from(i);
-                let dashes = vec![(x, limit), (x + dash, limit)];
-                drawn(chart.draw_series([PathElement::new(dashes, stroke(INK, 0.7))]))?;
-            }
-            let above = style(SMALL, INK, false).pos(Pos::new(HPos::Left, VPos::Bottom));
-            let at = (xs.0 + dash, limit);
-            drawn(chart.draw_series([Text::new(name.to_string(), at, above)]))?;
-        }
-        let height = |y: f64| if self.log { y.max(1e-300).log10() } else { y };
-        for (curve, colour) in curves {
-            let points: Vec<(f64, f64)> = curve
-                .points
-                .iter()
-                .filter(|(x, y)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0))
-                .map(|&(x, y)| (x, height(y)))
-                .collect();
-            let width = if self.marks == Marks::Thin { 0.8 } else { 1.4 };
-            drawn(chart.draw_series(LineSeries::new(points.iter().copied(), stroke(*colour, width))))?;
-            for (&(x, y), &spread) in curve.points.iter().zip(&curve.spread).filter(|(_, s)| **s > 0.0) {
-                let bar = vec![(x, height(y - spread)), (x, height(y + spread))];
-                drawn(chart.draw_series([PathElement::new(bar, stroke(*colour, 0.8))]))?;
-            }
-            if self.marks == Marks::Dots {
-                let radius = (2.0 * UNITS) as u32;
-                let dots = points.iter().map(|&at| Circle::new(at, radius, colour.filled()));
-                drawn(chart.draw_series(dots))?;
-            }
+        let mut chart = drawn(builder.build_cartesian_2d(x.0, y.0))?;
+        let mut mesh = chart.configure_mesh();
+        mesh.x_labels(6).y_labels(6).max_light_lines(1);
+        mesh.bold_line_style(stroke(GRID, 0.5)).light_line_style(plotters::style::TRANSPARENT);
+        mesh.axis_style(stroke(INK, 0.7)).label_style(style(SMALL, INK, false));
+        mesh.x_label_formatter(x.1).y_label_formatter(y.1);
+        drawn(mesh.draw())?;
+        self.limit(&mut chart)?;
+        for (i, (curve, colour)) in curves.iter().enumerate() {
+            // Curves of one colour differ in their dashes.
+            let before = curves[..i].iter().filter(|(_, c)| c == colour).count();
+            self.curve(&mut chart, curve, *colour, before)?;
         }
         Ok(())
     }
+
+    fn limit<X, Y>(&self, chart: &mut Chart<'_, '_, X, Y>) -> Result<()>
+    where
+        X: Ranged<ValueType = f64>,
+        Y: Ranged<ValueType = f64>,
+    {
+        let Some((limit, name)) = self.limit else { return Ok(()) };
+        let xs = chart.x_range();
+        let dash = (xs.end - xs.start) / 60.0;
+        for i in (0..60).step_by(2) {
+            let x = xs.start + dash * f64::from(i);
+            let dashes = vec![(x, limit), (x + dash, limit)];
+            drawn(chart.draw_series([PathElement::new(dashes, stroke(INK, 0.7))]))?;
+        }
+        let above = style(SMALL, INK, false).pos(Pos::new(HPos::Left, VPos::Bottom));
+        drawn(chart.draw_series([Text::new(name.to_string(), (xs.start + dash, limit), above)])).map(drop)
+    }
+
+    fn curve<X, Y>(
+        &self,
+        chart: &mut Chart<'_, '_, X, Y>,
+        curve: &Curve,
+        colour: Colour,
+        dashes: usize,
+    ) -> Result<()>
+    where
+        X: Ranged<ValueType = f64>,
+        Y: Ranged<ValueType = f64>,
+    {
+        let height = |y: f64| if self.log { y.max(1e-300).log10() } else { y };
+        let across = |x: f64| if self.log_x { x.max(1.0).log10() } else { x };
+        let shown = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite() && (!self.log || *y > 0.0);
+        let points: Vec<(f64, f64)> =
+            curve.points.iter().filter(shown).map(|&(x, y)| (across(x), height(y))).collect();
+        let line = stroke(colour, if self.marks == Marks::Thin { 0.8 } else { 1.4 });
+        match dash(dashes) {
+            None => drawn(chart.draw_series(LineSeries::new(points.iter().copied(), line)))?,
+            Some((long, gap)) => {
+                let [long, gap] = [long, gap].map(|length| (length * UNITS) as u32);
+                drawn(chart.draw_series(DashedLineSeries::new(points.iter().copied(), long, gap, line)))?
+            }
+        };
+        for (&(x, y), &spread) in curve.points.iter().zip(&curve.spread).filter(|(_, s)| **s > 0.0) {
+            let bar = vec![(across(x), height(y - spread)), (across(x), height(y + spread))];
+            drawn(chart.draw_series([PathElement::new(bar, stroke(colour, 0.8))]))?;
+        }
+        if self.marks == Marks::Dots {
+            let radius = (2.0 * UNITS) as u32;
+            let dots = points.iter().map(|&at| Circle::new(at, radius, colour.filled()));
+            drawn(chart.draw_series(dots))?;
+        }
+        Ok(())
+    }
+}
+
+/// The text of a tick.
+type Label<'a> = dyn Fn(&f64) -> String + 'a;
+
+/// Lengths of a dash and of the gap after it, for the curves that take a colour again; none for the first of a colour.
+pub fn dash(repeated: usize) -> Option<(f64, f64)> {
+    [None, Some((5.0, 2.0)), Some((1.5, 1.5)), Some((9.0, 2.5))][repeated % 4]
+}
+
+fn stroke(colour: Colour, width: f64) -> ShapeStyle {
+    let stroke_width = (width * UNITS).round() as u32;
+    ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width }
 }
 
 /// Curves with the colours of [`colour::curve`].
@@ -186,8 +226,7 @@ pub fn coloured(curves: &[Curve]) -> Vec<(&Curve, Colour)> {
     curves.iter().enumerate().map(|(i, curve)| (curve, colour::curve(i))).collect()
 }
 
-type Chart<'a, 'b, Y> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<<std::ops::Range<f64> as AsRangedCoord>::CoordDescType, Y>>;
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 /// A range with some room, also where there is nothing or one value only.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {

@@ -2,14 +2,15 @@
 //! certain, and the votes of all classes over the iterations.
 
 use sheaf_admm::{Error, ErrorKind, Result};
+use sheaf_learn::model::ViewGrid;
 use sheaf_tasks::mnist::metrics::{agent_votes, vote};
 
 use crate::chart::{Axes, Curve};
-use crate::colour::{self, Colour, PAPER, WALL};
+use crate::colour::{self, Colour, PAPER, UNSEEN, WALL};
 use crate::evolution::{owners, picture, side};
 use crate::file::Figure;
 use crate::legend;
-use crate::sheet::{Anchor, FULL, SMALL, TEXT, figure};
+use crate::sheet::{Anchor, FULL, SMALL, Sheet, TEXT, figure};
 use crate::story::{Scene, Story};
 
 /// The class an agent votes for, and how certain it is.
@@ -46,22 +47,44 @@ pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
             sheet.text(x + 0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("k = {k}"))?;
             let votes = votes(story.outputs(k), classes);
             picture(sheet, (x, 20.0, side), grid, |p| {
-                owner[p].map_or(PAPER, |agent| colour_of(votes[agent], classes))
+                owner[p].map_or(UNSEEN, |agent| colour_of(votes[agent], classes))
             })?;
         }
-        let names: Vec<String> = (0..classes.min(10)).map(|c| c.to_string()).collect();
-        let keys: Vec<(Colour, &str)> =
-            names.iter().enumerate().map(|(c, name)| (colour::class(c), name.as_str())).collect();
-        sheet.text(2.0, side + 34.0, TEXT, Anchor::Left, "class")?;
-        let x = legend::keys(sheet, (40.0, side + 34.0), &keys)?;
-        sheet.text(x + 4.0, side + 34.0, SMALL, Anchor::Left, "paler: less certain")?;
+        let x = key(sheet, (2.0, side + 34.0), ("class", classes, 1.0))?;
+        unseen(sheet, (x, side + 34.0), grid)?;
         let curves = course(story, classes);
         let drawn: Vec<(&Curve, Colour)> =
             curves.iter().enumerate().map(|(c, curve)| (curve, colour::class(c))).collect();
-        let axes =
-            Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", "mean vote (%)") };
+        // Most happens in the first iterations, and the panels show those.
+        let axes = Axes::new("iteration k", "mean vote (%)");
+        let axes = Axes { percent: true, log_x: true, y_range: Some((0.0, 1.0)), ..axes };
         axes.draw(sheet, (0.0, side + 46.0, FULL, 168.0), &drawn)
     })
+}
+
+/// The colours of classes, mixed into white at `strength`; returns the right end.
+pub(crate) fn key(
+    sheet: &Sheet<'_>,
+    (x, y): (f64, f64),
+    (label, classes, strength): (&str, usize, f64),
+) -> Result<f64> {
+    let names: Vec<String> = (0..classes.min(10)).map(|c| c.to_string()).collect();
+    let colour = |c: usize| colour::mix(PAPER, colour::class(c), strength);
+    let keys: Vec<(Colour, &str)> =
+        names.iter().enumerate().map(|(c, name)| (colour(c), name.as_str())).collect();
+    sheet.text(x, y, SMALL, Anchor::Left, label)?;
+    let x = legend::keys(sheet, (x + legend::width(label, SMALL) + 6.0, y), &keys)?;
+    let paler = "paler: less certain";
+    sheet.text(x + 4.0, y, SMALL, Anchor::Left, paler)?;
+    Ok(x + 14.0 + legend::width(paler, SMALL))
+}
+
+/// The colour of pixels that no agent sees, if there are any; returns the right end.
+pub(crate) fn unseen(sheet: &Sheet<'_>, at: (f64, f64), grid: &ViewGrid) -> Result<f64> {
+    match owners(grid).contains(&None) {
+        true => legend::keys(sheet, at, &[(UNSEEN, "seen by no agent")]),
+        false => Ok(at.0),
+    }
 }
 
 /// The mean vote of every class over the iterations.

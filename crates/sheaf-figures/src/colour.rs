@@ -13,6 +13,8 @@ pub const INK: Colour = RGBColor(34, 34, 34);
 pub const FAINT: Colour = RGBColor(150, 150, 150);
 /// Lines of a grid.
 pub const GRID: Colour = RGBColor(226, 226, 226);
+/// Pixels of a picture that no agent sees.
+pub const UNSEEN: Colour = RGBColor(215, 215, 215);
 /// The page.
 pub const PAPER: Colour = RGBColor(255, 255, 255);
 /// Walls of mazes.

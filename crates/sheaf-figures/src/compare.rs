@@ -37,7 +37,7 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
             )?;
             row(sheet, story, &shown, (1.0, y + 30.0, side), true)?;
         }
-        key(sheet, a.1, 2.0 * band + 10.0)?;
+        let x = key(sheet, a.1, (2.0, 2.0 * band + 10.0))?;
         let curves: Vec<Curve> = [a, b]
             .iter()
             .map(|(name, story)| Curve {
@@ -47,9 +47,15 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
             })
             .collect();
         let label = format!("{} (%)", a.1.right_what());
-        let axes = Axes { percent: true, y_range: Some((0.0, 1.0)), ..Axes::new("iteration k", &label) };
+        // Most happens in the first iterations, and the panels show those.
+        let axes = Axes {
+            percent: true,
+            log_x: true,
+            y_range: Some((0.0, 1.0)),
+            ..Axes::new("iteration k", &label)
+        };
         axes.draw(sheet, (0.0, 2.0 * band + 20.0, FULL, chart), &coloured(&curves))?;
         let names = curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone()));
-        legend::lines(sheet, (0.55 * FULL, 2.0 * band + 10.0), names).map(drop)
+        legend::lines(sheet, (x.max(0.55 * FULL), 2.0 * band + 10.0), names).map(drop)
     })
 }

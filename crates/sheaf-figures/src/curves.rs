@@ -7,7 +7,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::read_text_at_most;
 
 use crate::chart::{Axes, Curve, Marks, coloured};
-use crate::colour::{self, Colour};
+use crate::colour;
 use crate::file::Figure;
 use crate::legend;
 use crate::sheet::{FULL, figure};
@@ -99,7 +99,6 @@ pub fn learning_curves(runs: &[Learning]) -> Result<Figure> {
         return Err(Error::new(ErrorKind::Shape, "figure learning-curve", "one or more runs", "none")
             .hint("name the folders of runs: --runs RUN_A RUN_B"));
     }
-    let colours: Vec<Colour> = (0..runs.len()).map(colour::curve).collect();
     let curve = |name: &str, points: &[(f64, f64)]| Curve {
         name: name.into(),
         points: points.to_vec(),
@@ -108,9 +107,7 @@ pub fn learning_curves(runs: &[Learning]) -> Result<Figure> {
     let losses: Vec<Curve> = runs.iter().map(|r| curve(&r.name, &r.loss)).collect();
     let metrics: Vec<Curve> = runs.iter().map(|r| curve(&r.name, &r.metric.1)).collect();
     let has_metric = metrics.iter().any(|c| c.points.len() > 1);
-    let names: Vec<(Colour, String)> =
-        colours.iter().copied().zip(runs.iter().map(|r| r.name.clone())).collect();
-    let lines = keys_in_lines(&names);
+    let lines = keys_in_lines(runs);
     let top = 14.0 * lines.len() as f64 + 4.0;
     let wide = if has_metric { 0.5 * FULL } else { FULL };
     // Both charts begin with the training, so that they can be read together.
@@ -118,7 +115,11 @@ pub fn learning_curves(runs: &[Learning]) -> Result<Figure> {
     let x_range = (last > 0.0).then_some((0.0, last));
     figure(FULL, top + 220.0, |sheet| {
         for (i, line) in lines.iter().enumerate() {
-            legend::lines(sheet, (44.0, 10.0 + 14.0 * i as f64), line.iter().cloned())?;
+            let (mut x, y) = (44.0, 10.0 + 14.0 * i as f64);
+            for &run in line {
+                let key = (colour::curve(run), run / colour::CURVES.len());
+                x = legend::line(sheet, (x, y), key, &runs[run].name)?;
+            }
         }
         let log =
             Axes { x_range, log: true, marks: Marks::Thin, ..Axes::new("samples seen", "training loss") };
@@ -144,19 +145,19 @@ fn what(runs: &[Learning]) -> String {
     names.join(" or ")
 }
 
-/// Keys in lines that fit the page.
-fn keys_in_lines(names: &[(Colour, String)]) -> Vec<Vec<(Colour, String)>> {
-    let mut lines: Vec<Vec<(Colour, String)>> = vec![Vec::new()];
+/// The keys of the runs, by number, in lines that fit the page.
+fn keys_in_lines(runs: &[Learning]) -> Vec<Vec<usize>> {
+    let mut lines: Vec<Vec<usize>> = vec![Vec::new()];
     let mut wide = 0.0;
-    for key in names {
-        let own = 28.0 + legend::width(&key.1, crate::sheet::SMALL);
+    for (i, run) in runs.iter().enumerate() {
+        let own = legend::line_width(&run.name);
         if wide + own > FULL - 50.0 && wide > 0.0 {
             lines.push(Vec::new());
             wide = 0.0;
         }
         wide += own;
         if let Some(line) = lines.last_mut() {
-            line.push(key.clone());
+            line.push(i);
         }
     }
     lines

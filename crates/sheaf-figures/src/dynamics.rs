@@ -9,15 +9,17 @@ use crate::colour::{self, BLUE, Colour, VERMILLION};
 use crate::file::Figure;
 use crate::sheet::{Anchor, FULL, SMALL, Sheet, TEXT, figure};
 use crate::story::{Scene, Story, maze_answer};
-use crate::{evolution, legend, mazes};
+use crate::{class_emergence, evolution, legend, mazes};
 
 /// Where the charts begin, and the space between panels.
 const CHARTS: f64 = 470.0;
 const GAP: f64 = 7.0;
 /// Space for the names of the rows.
 const LEFT: f64 = 18.0;
-/// The log-ratio at which colours saturate.
-const RATIO: f64 = 2.0;
+/// The log-ratios at which colours may saturate: the first that holds all of them, or the last.
+const RATIOS: [f64; 3] = [0.5, 1.0, 2.0];
+/// Height of the legends.
+const KEYS: f64 = 40.0;
 
 /// The figure of one story on a grid.
 pub fn dynamics(story: &Story, shown: &[usize]) -> Result<Figure> {
@@ -38,7 +40,12 @@ pub fn dynamics(story: &Story, shown: &[usize]) -> Result<Figure> {
         all.copied().fold(0.0, f64::max).max(1e-12)
     };
     let tops = [most(&shares[0]), most(&shares[1])];
-    let height = 20.0 + 4.0 * (side + GAP) + 26.0;
+    let ratio = |(p, d): (&f64, &f64)| ((p + 1e-12) / (d + 1e-12)).log10();
+    let of = |i: usize, k: usize| &shares[i][(k - 1) * story.agents..][..story.agents];
+    let ratios = |k: usize| of(0, k).iter().zip(of(1, k)).map(ratio);
+    let largest = shown.iter().flat_map(|&k| ratios(k)).fold(0.0, |a: f64, r| a.max(r.abs()));
+    let end = RATIOS.into_iter().find(|&end| largest <= end).unwrap_or(RATIOS[RATIOS.len() - 1]);
+    let height = 20.0 + 4.0 * (side + GAP) + KEYS;
     figure(FULL, height, |sheet| {
         for (row, name) in ["prediction", "primal share", "dual share", "log ratio"].iter().enumerate() {
             sheet.upwards(8.0, 20.0 + (side + GAP) * row as f64 + 0.5 * side, SMALL, name)?;
@@ -47,17 +54,22 @@ pub fn dynamics(story: &Story, shown: &[usize]) -> Result<Figure> {
             let x = LEFT + (side + GAP) * column as f64;
             sheet.text(x + 0.5 * side, 10.0, TEXT, Anchor::Middle, &format!("k = {k}"))?;
             prediction(sheet, story, k, (x, 20.0, side))?;
-            let of = |i: usize| &shares[i][(k - 1) * story.agents..][..story.agents];
             for i in 0..2 {
-                let colours: Vec<Colour> = of(i).iter().map(|s| colour::viridis(s / tops[i])).collect();
+                let colours: Vec<Colour> = of(i, k).iter().map(|s| colour::viridis(s / tops[i])).collect();
                 agents(sheet, (x, 20.0 + (side + GAP) * (i + 1) as f64, side), &grid, &colours)?;
             }
-            let ratio = |(p, d): (&f64, &f64)| ((p + 1e-12) / (d + 1e-12)).log10() / RATIO;
-            let colours: Vec<Colour> = of(0).iter().zip(of(1)).map(|r| colour::diverging(ratio(r))).collect();
+            let colours: Vec<Colour> = ratios(k).map(|r| colour::diverging(r / end)).collect();
             agents(sheet, (x, 20.0 + 3.0 * (side + GAP), side), &grid, &colours)?;
         }
-        keys(sheet, height - 14.0, &tops)?;
-        charts(sheet, story, height - 24.0)
+        match &story.scene {
+            Scene::Picture { classes, grid, .. } => {
+                let x = class_emergence::key(sheet, (LEFT, height - 28.0), ("class", *classes, 1.0))?;
+                class_emergence::unseen(sheet, (x, height - 28.0), grid)?;
+            }
+            _ => drop(evolution::key(sheet, story, (LEFT, height - 28.0))?),
+        }
+        keys(sheet, height - 12.0, &tops, end)?;
+        charts(sheet, story, height - KEYS)
     })
 }
 
@@ -80,11 +92,11 @@ fn prediction(sheet: &Sheet<'_>, story: &Story, k: usize, place: (f64, f64, f64)
             mazes::panel(sheet, place, (tokens, grid.width()), open)
         }
         Scene::Picture { classes, grid, .. } => {
-            let votes = crate::class_emergence::votes(story.outputs(k), *classes);
+            let votes = class_emergence::votes(story.outputs(k), *classes);
             let owner = evolution::owners(grid);
             evolution::picture(sheet, place, grid, |p| match owner[p] {
-                Some(agent) => crate::class_emergence::colour_of(votes[agent], *classes),
-                None => colour::PAPER,
+                Some(agent) => class_emergence::colour_of(votes[agent], *classes),
+                None => colour::UNSEEN,
             })
         }
         Scene::Sudoku { .. } => Ok(()),
@@ -104,13 +116,14 @@ fn agents(
     sheet.frame(x, y, wide, high, colour::FAINT, 0.4)
 }
 
-fn keys(sheet: &Sheet<'_>, y: f64, tops: &[f64; 2]) -> Result<()> {
+fn keys(sheet: &Sheet<'_>, y: f64, tops: &[f64; 2], end: f64) -> Result<()> {
     let percent = |top: f64| format!("{:.1} %", 100.0 * top);
     let ends = |i: usize| percent(tops[i]);
-    let x = legend::bar(sheet, (LEFT, y), "primal", ["0", &ends(0)], colour::viridis)?;
-    let x = legend::bar(sheet, (x, y), "dual", ["0", &ends(1)], colour::viridis)?;
+    let x = legend::bar(sheet, (LEFT, y), "primal share", ["0", &ends(0)], colour::viridis)?;
+    let x = legend::bar(sheet, (x, y), "dual share", ["0", &ends(1)], colour::viridis)?;
     let signed = |v: f64| colour::diverging(2.0 * v - 1.0);
-    legend::bar(sheet, (x, y), "log₁₀(primal/dual)", ["−2", "2"], signed).map(drop)
+    let label = "log₁₀(primal/dual share)";
+    legend::bar(sheet, (x, y), label, [&format!("−{end}"), &format!("{end}")], signed).map(drop)
 }
 
 /// Mean and largest residual of all agents over the iterations.

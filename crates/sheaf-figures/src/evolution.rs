@@ -6,11 +6,11 @@ use sheaf_tasks::mnist::metrics::agent_votes;
 use sheaf_tasks::sudoku::Grid;
 use sheaf_tasks::sudoku::rounds::Reading;
 
-use crate::colour::{self, BLUE, Colour, GREEN, PAPER, VERMILLION, WALL};
+use crate::colour::{self, BLUE, Colour, GREEN, PAPER, UNSEEN, VERMILLION, WALL};
 use crate::file::Figure;
 use crate::sheet::{Anchor, FULL, Sheet, TEXT, figure};
 use crate::story::{Scene, Story, maze_answer};
-use crate::{boards, legend, mazes};
+use crate::{boards, class_emergence, legend, mazes};
 
 /// The iterations of the paper's figures.
 pub const SHOWN: [usize; 5] = [1, 3, 5, 10, 30];
@@ -24,7 +24,7 @@ pub fn evolution(story: &Story, shown: &[usize]) -> Result<Figure> {
     let side = side(shown.len() + extra(story));
     figure(FULL, side + 44.0, |sheet| {
         row(sheet, story, &shown, (1.0, 20.0, side), true)?;
-        key(sheet, story, side + 34.0)
+        key(sheet, story, (2.0, side + 34.0)).map(drop)
     })
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn row(
                         let right = class == usize::from(*label);
                         colour::mix(PAPER, if right { BLUE } else { VERMILLION }, sure.into())
                     }
-                    None => PAPER,
+                    None => UNSEEN,
                 })?;
             }
             Scene::Sudoku { givens, .. } => {
@@ -120,34 +120,30 @@ pub(crate) fn owners(grid: &ViewGrid) -> Vec<Option<usize>> {
     owner.into_iter().map(|o| o.map(|(_, agent)| agent)).collect()
 }
 
-/// What the colours mean.
-pub(crate) fn key(sheet: &Sheet<'_>, story: &Story, y: f64) -> Result<()> {
-    match story.scene {
+/// What the colours mean; returns the right end.
+pub(crate) fn key(sheet: &Sheet<'_>, story: &Story, (x, y): (f64, f64)) -> Result<f64> {
+    match &story.scene {
         Scene::Maze { .. } => {
-            let x = legend::bar(sheet, (2.0, y), "path probability", ["0", "1"], colour::probability)?;
-            legend::keys(sheet, (x, y), &[(GREEN, "start"), (VERMILLION, "goal"), (WALL, "wall")])?;
+            let x = legend::bar(sheet, (x, y), "path probability", ["0", "1"], colour::probability)?;
+            legend::keys(sheet, (x, y), &[(GREEN, "start"), (VERMILLION, "goal"), (WALL, "wall")])
         }
-        Scene::Picture { .. } => {
-            legend::keys(
-                sheet,
-                (2.0, y),
-                &[
-                    (BLUE, "agent votes for the right class"),
-                    (VERMILLION, "for another; paler: less certain"),
-                ],
-            )?;
+        Scene::Picture { grid, .. } => {
+            let keys =
+                [(BLUE, "agent votes for the right class"), (VERMILLION, "for another; paler: less certain")];
+            let x = legend::keys(sheet, (x, y), &keys)?;
+            class_emergence::unseen(sheet, (x, y), grid)
         }
         Scene::Sudoku { .. } => {
             let keys =
                 [(boards::violated(), "breaks a rule"), (boards::changed(), "changed since the last panel")];
-            let x = legend::keys(sheet, (2.0, y), &keys)?;
+            let x = legend::keys(sheet, (x, y), &keys)?;
             let (bold, plain) =
                 (crate::sheet::style(9.0, colour::INK, true), crate::sheet::style(9.0, BLUE, false));
             sheet.styled(x, y, &bold, Anchor::Left, "5")?;
             sheet.text(x + 10.0, y, 8.5, Anchor::Left, "given")?;
             sheet.styled(x + 46.0, y, &plain, Anchor::Left, "5")?;
             sheet.text(x + 56.0, y, 8.5, Anchor::Left, "predicted")?;
+            Ok(x + 66.0 + legend::width("predicted", 8.5))
         }
     }
-    Ok(())
 }

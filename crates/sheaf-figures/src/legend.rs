@@ -2,11 +2,14 @@
 
 use sheaf_admm::Result;
 
+use crate::chart::dash;
 use crate::colour::{Colour, FAINT};
 use crate::sheet::{Anchor, SMALL, Sheet};
 
 /// Width of a glyph relative to the size of the text, on average; keys need no more than that.
 const GLYPH: f64 = 0.6;
+/// Length of the sample of a line.
+const SAMPLE: f64 = 14.0;
 
 /// The width of a text, roughly.
 pub fn width(text: &str, size: f64) -> f64 {
@@ -55,9 +58,29 @@ pub fn lines(
     keys: impl IntoIterator<Item = (Colour, String)>,
 ) -> Result<f64> {
     for (colour, text) in keys {
-        sheet.line(&[(x, y), (x + 14.0, y)], colour, 1.5)?;
-        sheet.text(x + 18.0, y, SMALL, Anchor::Left, &text)?;
-        x += 18.0 + width(&text, SMALL) + 10.0;
+        x = line(sheet, (x, y), (colour, 0), &text)?;
     }
     Ok(x)
+}
+
+/// One line with what it means, dashed if its colour was taken `repeated` times before; returns the right end.
+pub fn line(
+    sheet: &Sheet<'_>,
+    (x, y): (f64, f64),
+    (colour, repeated): (Colour, usize),
+    text: &str,
+) -> Result<f64> {
+    let (long, gap) = dash(repeated).unwrap_or((SAMPLE, 0.0));
+    let mut at = 0.0;
+    while at < SAMPLE {
+        sheet.line(&[(x + at, y), (x + (at + long).min(SAMPLE), y)], colour, 1.5)?;
+        at += long + gap;
+    }
+    sheet.text(x + SAMPLE + 4.0, y, SMALL, Anchor::Left, text)?;
+    Ok(x + line_width(text))
+}
+
+/// The width of a [`line`] with its text and the space after it.
+pub fn line_width(text: &str) -> f64 {
+    SAMPLE + 14.0 + width(text, SMALL)
 }

@@ -18,7 +18,7 @@ pub struct LogAxis {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The ticks, ascending; the ends are among them.
+    /// The ticks, ascending.
     pub ticks: Vec<f64>,
     /// Whether ticks are powers of ten.
     pub decades: bool,
@@ -42,6 +42,18 @@ impl LogAxis {
         let last = steps.iter().position(|&s| s >= high - 1e-9).unwrap_or(steps.len() - 1);
         let ticks = steps[first..=last.max(first + 1).min(steps.len() - 1)].to_vec();
         Self { low: ticks[0], high: ticks[ticks.len() - 1], ticks, decades: false }
+    }
+
+    /// The axis for counts from 1 to `high`, such as iterations: ticks at 1, 2, 5 and, where there is room, at the end.
+    pub fn counts(high: f64) -> Self {
+        let high = high.max(2.0).log10();
+        let ticks =
+            (0..=high as i32).flat_map(|decade| [1.0f64, 2.0, 5.0].map(|d| d.log10() + f64::from(decade)));
+        let mut ticks: Vec<f64> = ticks.filter(|&tick| tick <= high + 1e-9).collect();
+        if ticks.last().is_some_and(|&last| high - last > 0.06 * high) {
+            ticks.push(high);
+        }
+        Self { low: 0.0, high, ticks, decades: false }
     }
 
     /// The text of a tick.
@@ -93,6 +105,17 @@ mod tests {
     fn a_range_within_a_decade_is_not_widened_to_powers_of_ten() {
         assert_eq!(labels(1.3, 2.6), ["1", "2", "5"]);
         assert_eq!(labels(0.021, 0.3), ["0.02", "0.05", "0.1", "0.2", "0.5"]);
+    }
+
+    #[test]
+    fn an_axis_of_counts_ends_at_the_last_count() {
+        let axis = LogAxis::counts(30.0);
+        let labels: Vec<String> = axis.ticks.iter().map(|&tick| axis.label(tick)).collect();
+        assert_eq!(
+            (labels, axis.high),
+            (["1", "2", "5", "10", "20", "30"].map(String::from).to_vec(), 30f64.log10())
+        );
+        assert!(LogAxis::counts(1.0).high > 0.0, "one count has an axis too");
     }
 
     #[test]

@@ -6,9 +6,14 @@ use sheaf_tasks::maze::{CLASSES, PATH};
 use crate::class_emergence;
 use crate::colour::{self, Colour, FAINT, GREEN, PAPER, VERMILLION, WALL};
 use crate::file::Figure;
-use crate::sheet::{Anchor, FULL, SMALL, figure};
+use crate::sheet::{FULL, figure};
 use crate::story::{Scene, Story};
 use crate::{legend, mazes};
+
+/// Width of the legends.
+const LEGEND: f64 = 436.0;
+/// How strongly beliefs tint what an agent sees.
+const TINT: f64 = 0.5;
 
 /// The figure of one story.
 pub fn views(story: &Story) -> Result<Figure> {
@@ -26,7 +31,7 @@ pub fn views(story: &Story) -> Result<Figure> {
     let cell = mazes::cell(width / columns as f64 - gap, patch);
     let (side, step) = (cell * patch as f64, cell * patch as f64 + gap);
     let height = step * rows as f64 + 24.0;
-    let width = width.max(420.0);
+    let width = width.max(LEGEND);
     figure(width, height, |sheet| {
         for agent in 0..grid.agents() {
             let (x, y) = (step * (agent % columns) as f64 + 1.0, step * (agent / columns) as f64 + 1.0);
@@ -36,7 +41,7 @@ pub fn views(story: &Story) -> Result<Figure> {
             sheet.frame(x, y, side, side, FAINT, 0.4)?;
         }
         let y = height - 10.0;
-        match story.scene {
+        match &story.scene {
             Scene::Maze { .. } => {
                 let x = legend::bar(
                     sheet,
@@ -47,13 +52,10 @@ pub fn views(story: &Story) -> Result<Figure> {
                 )?;
                 legend::keys(sheet, (x, y), &[(GREEN, "start"), (VERMILLION, "goal"), (WALL, "wall")])?;
             }
-            _ => {
-                let classes: Vec<String> = (0..10).map(|class| class.to_string()).collect();
-                let keys: Vec<(Colour, &str)> =
-                    classes.iter().enumerate().map(|(c, name)| (colour::class(c), name.as_str())).collect();
-                sheet.text(2.0, y, SMALL, Anchor::Left, "initial class")?;
-                legend::keys(sheet, (72.0, y), &keys)?;
+            Scene::Picture { classes, .. } => {
+                class_emergence::key(sheet, (2.0, y), ("initial class", *classes, TINT))?;
             }
+            Scene::Sudoku { .. } => {}
         }
         Ok(())
     })
@@ -78,7 +80,7 @@ fn beliefs(story: &Story, agent: usize) -> Vec<Colour> {
         }
         Scene::Picture { image, classes, grid, .. } => {
             let vote = class_emergence::votes(&story.first, *classes)[agent];
-            let tint = colour::mix(PAPER, class_emergence::colour_of(vote, *classes), 0.5);
+            let tint = colour::mix(PAPER, class_emergence::colour_of(vote, *classes), TINT);
             let colour = |pixel: Option<usize>| match pixel {
                 Some(p) => colour::mix(tint, WALL, f64::from(image[p]) / 255.0),
                 None => PAPER,

@@ -107,9 +107,25 @@ fn two_models_are_compared_side_by_side() {
     look("compare", &compare(("Sheaf-ADMM", &maze), ("untrained messages", &other), &SHOWN).unwrap());
     let error = compare(("a", &maze), ("b", &story("sudoku", 1, None, 2)), &SHOWN).unwrap_err();
     assert!(error.to_string().contains("weights of maze"), "{error}");
-    for refused in [dynamics(&other, &SHOWN), trajectories(&other), class_emergence(&other, &SHOWN)] {
+    for refused in [dynamics(&other, &SHOWN), class_emergence(&other, &SHOWN)] {
         assert!(refused.unwrap_err().hint_text().is_some());
     }
+    let states = trajectories(&other).unwrap();
+    assert!(states.svg().contains("state h") && !states.svg().contains("agreement z"));
+    look("trajectories_messages", &states);
+    let still = Story { iterations: 0, ..other };
+    assert!(trajectories(&still).unwrap_err().hint_text().is_some());
+}
+
+#[test]
+fn a_first_step_out_of_scale_is_left_out_of_trajectories_and_noted() {
+    // The first proposals of the pictures' agents are some hundred times as far away as all that follow.
+    let digit = story("mnist", 3, None, 30);
+    let figure = trajectories(&digit).unwrap();
+    look("trajectories_mnist", &figure);
+    assert!(figure.svg().contains("from k = 2 on: at k = 1 states are"), "nothing else would be seen");
+    let maze = trajectories(&story("maze", 5, None, 5)).unwrap();
+    assert!(!maze.svg().contains("from k = 2 on"), "nothing is left out without need");
 }
 
 #[test]
@@ -135,6 +151,10 @@ fn figures_of_runs_and_results_keep_their_structure() {
     );
     assert!(learning_curves(&[]).is_err());
     // Runs of different tasks stand in one figure; its label names the metrics of all.
+    // More runs than colours: those of one colour differ in their dashes, also in the legend.
+    let eight: Vec<Learning> = (0..8).map(|i| run(&format!("run {i}"), 0.2 + 0.1 * f64::from(i))).collect();
+    let lines = |runs: &[Learning]| learning_curves(runs).unwrap().svg().matches("<polyline").count();
+    assert!(lines(&eight) > lines(&eight[..7]) + 20, "the eighth curve is not dashed");
     let other = Learning { metric: ("accuracy".into(), vec![(1.0, 0.5), (2.0, 0.6)]), ..run("digits", 1.0) };
     let mixed = learning_curves(&[run("mazes", 1.0), other]).unwrap();
     assert!(mixed.svg().contains("solved or accuracy on held-out samples (%)"));
@@ -165,15 +185,19 @@ fn agents_out_of_step() {
     // Agents that diverge have no share.
     rates += "mnist,delay,in step,20,nan\n";
     let mut convex = "kind,curve,iteration,error\n".to_string();
-    for (kind, curve) in
-        [("in step", "in step"), ("delay", "delay=2"), ("loss", "loss=0.1"), ("activity", "activity=0.9")]
-    {
+    let delays = [1, 2, 4, 8, 16, 32].map(|delay| ("delay", format!("delay={delay}")));
+    let others = [("in step", "in step"), ("loss", "loss=0.1"), ("activity", "activity=0.9")];
+    for (kind, curve) in others.map(|(kind, curve)| (kind, curve.to_string())).into_iter().chain(delays) {
         (0..4).for_each(|k| convex += &format!("{kind},{curve},{k},{:e}\n", 0.1f64.powi(k)));
     }
     let mut panels = Vec::new();
     parse("rates.csv", &rates, 5, &mut panels).unwrap();
     parse("convex.csv", &convex, 4, &mut panels).unwrap();
-    look("asynchronous", &asynchronous(&panels).unwrap());
+    let figure = asynchronous(&panels).unwrap();
+    for delay in ["1", "2", "4", "8", "16", "32"] {
+        assert!(structure(&figure).contains(&format!(" | {delay} | ")), "the legend has no delay of {delay}");
+    }
+    look("asynchronous", &figure);
     assert!(asynchronous(&[]).is_err());
     for wrong in ["a,b\nmaze,delay,in step,1", "a,b\nmaze,delay,in step,x,0.5"] {
         let error = parse("rates.csv", wrong, 5, &mut Vec::new()).unwrap_err();

@@ -30,7 +30,7 @@ impl Plan {
     /// Runs, steps, time and disk of what is missing.
     pub fn summary(&self) -> String {
         let open: Vec<&Planned> = self.runs.iter().filter(|run| self.state(run) != State::Finished).collect();
-        let steps: u64 = open.iter().map(|run| run.prepared.train.steps).sum();
+        let steps: u64 = open.iter().map(|run| self.steps_left(run)).sum();
         let times: Vec<Option<f64>> = open.iter().map(|run| self.seconds_left(run)).collect();
         // An empty sum is -0.
         let known = times.iter().flatten().sum::<f64>() + 0.0;
@@ -41,18 +41,33 @@ impl Plan {
             _ => format!("about {} without {unknown} that were not measured", duration(known)),
         };
         format!(
-            "{} runs at scale {}, {} finished; {steps} steps to make; {time}; {} of disk at most",
-            self.runs.len(),
+            "{} at scale {}, {} finished; {} to make; {time}; {} of disk at most",
+            counted(self.runs.len() as u64, "run"),
             self.request.scale.name(),
             self.runs.len() - open.len(),
+            counted(steps, "step"),
             size(self.disk() as f64)
         )
+    }
+
+    /// Updates that a run still has to make.
+    fn steps_left(&self, run: &Planned) -> u64 {
+        match self.state(run) {
+            State::Finished | State::Trained => 0,
+            State::Started(step) => run.prepared.train.steps.saturating_sub(step),
+            State::Failed(_) | State::Missing => run.prepared.train.steps,
+        }
     }
 
     /// Estimated seconds of all runs after this one.
     pub fn seconds_after(&self, index: usize) -> f64 {
         self.runs.iter().skip(index + 1).filter_map(|run| self.seconds_left(run)).sum()
     }
+}
+
+/// A number of things: 1 run, 2 runs.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Bytes as people say them.
@@ -62,6 +77,11 @@ fn size(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn one_run_is_no_runs() {
+        assert_eq!([0, 1, 2].map(|n| super::counted(n, "run")), ["0 runs", "1 run", "2 runs"]);
+    }
+
     #[test]
     fn a_few_megabytes_are_not_nothing() {
         assert_eq!([4.2e6, 9.2e9].map(super::size), ["4 MB", "9.2 GB"]);

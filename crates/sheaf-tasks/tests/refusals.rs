@@ -3,7 +3,7 @@
 mod common;
 
 use common::experiment;
-use sheaf_learn::task::Task;
+use sheaf_learn::task::{Experiment, Task};
 use sheaf_tasks::maze::task::Maze;
 use sheaf_tasks::mnist::task::Mnist;
 use sheaf_tasks::sudoku::task::Sudoku;
@@ -14,6 +14,44 @@ fn refusal<K: Task>(keys: &[&str]) -> String {
     let text = error.to_string();
     assert!(text.contains("expected") && text.contains("got"), "{text}");
     error.place().to_string()
+}
+
+/// The reason why `--set` refuses the last of these keys.
+fn refused_set<K: Task>(keys: &[&str]) -> (String, bool) {
+    let text = sheaf_learn::config::strict::to_toml(&K::published()).unwrap();
+    let keys: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+    let read = sheaf_learn::config::strict::parse::<Experiment<K>>("test", &text, &keys);
+    let error = read.expect_err(&format!("{keys:?} should be refused"));
+    (error.place().to_string(), error.hint_text().is_some())
+}
+
+#[test]
+fn keys_of_messages_in_a_file_are_refused_where_nothing_passes_messages() {
+    for (keys, place) in [
+        ("aggregation = \"mean\"", "model.aggregation"),
+        ("messages = \"shared\"", "model.messages"),
+        ("message_width = 4\ncoordination = \"none\"", "model.message_width"),
+    ] {
+        let text = format!("[model]\n{keys}\n");
+        let read = sheaf_learn::config::strict::parse::<Experiment<Maze>>("test", &text, &[]).unwrap();
+        let error = read.check().expect_err(&format!("{keys} should be refused"));
+        assert_eq!((error.place(), error.hint_text().is_some()), (place, true));
+    }
+}
+
+#[test]
+fn a_key_that_the_coordination_does_not_read_is_refused_when_it_is_set() {
+    let talk = "model.coordination=message-passing";
+    for (keys, place) in [
+        // Also with its default: who sets it wants messages.
+        (&["model.aggregation=max"][..], "--set model.aggregation"),
+        (&["model.message_width=0"], "--set model.message_width"),
+        (&["model.messages=directional", "model.coordination=none"], "--set model.messages"),
+    ] {
+        assert_eq!(refused_set::<Maze>(keys), (place.to_string(), true), "{keys:?}");
+    }
+    let config = experiment::<Maze>(&[talk, "model.d_e=7", "model.d_v=6"]).model;
+    assert_eq!(Maze::section(&config).message_width(), 7, "messages are as wide as d_e unless it is said");
 }
 
 #[test]
@@ -37,9 +75,6 @@ fn combinations_without_meaning_are_refused_with_a_hint() {
         (&["model.consensus=cg-warm", "model.agreement=hard"], "model.consensus"),
         (&["model.rank=0"], "model.rank"),
         (&["model.gates=true", "model.maps=shared"], "model.gates"),
-        (&["model.aggregation=mean"], "model.aggregation"),
-        (&["model.messages=shared"], "model.messages"),
-        (&["model.message_width=4", "model.coordination=none"], "model.message_width"),
         (&["model.objective=dense", "model.objective_rank=0"], "model.objective_rank"),
         (&["model.objective=qp", "model.objective_rows=0"], "model.objective_rows"),
         (&["model.objective=equality", "model.objective_rows=10"], "model.objective_rows"),

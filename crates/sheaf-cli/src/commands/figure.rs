@@ -88,6 +88,12 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
     };
     let story = |source: &Source| {
         let weights = source.open()?;
+        let task = weights.about().task.as_str();
+        if with.is_some_and(|with| std::ptr::eq(with, source)) && !["maze", "mnist", "sudoku"].contains(&task)
+        {
+            return Err(Error::new(ErrorKind::Unsupported, "--with", "weights of agents", task)
+                .hint("figures of a sample show agents; a network has none"));
+        }
         // Pictures and boards have sizes of their own.
         let chosen = match (&chosen, weights.about().task.as_str()) {
             (Chosen::Fresh { seed, .. }, task) if args.size.is_none() && task != "maze" => {

@@ -50,6 +50,7 @@ fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
     assert!(!first.join("final.safetensors").exists(), "killed too late to show anything");
     let list = ok(folder, &format!("{WANTED} killed --list"));
     assert!(list.contains("stopped after step") && list.contains("not started"), "{list}");
+    assert!(!list.contains("16 steps to make"), "steps that were made are counted again: {list}");
     ok(folder, &format!("{WANTED} killed"));
     for run in ["maze-s42", "maze-mpnn-cm-max-s42"] {
         let [whole, killed] =
@@ -120,6 +121,8 @@ fn a_plan_that_was_not_measured_names_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let list = ok(folder.path(), "reproduce maze-baselines --list --out x");
     assert!(list.contains("time not measured yet") && !list.contains("about 0 s"), "{list}");
+    let one = ok(folder.path(), "reproduce maze-baselines --only cm-max --seeds 42 --list --out x");
+    assert!(one.contains("1 run at scale full"), "{one}");
 }
 
 #[test]
@@ -157,6 +160,8 @@ fn a_figure_is_drawn_from_a_file_or_a_seed() {
     assert!(svg.contains("k = 5") && !svg.contains("k = 3"));
     ok(folder, "figure sudoku-evolution --seed 3 --iterations 5 --out s.pdf");
     assert!(std::fs::read(folder.join("s.pdf")).unwrap().starts_with(b"%PDF"));
+    let text = fails(folder, "figure compare --weights builtin:mnist --with builtin:mnist-cnn --out c.svg");
+    assert!(text.contains("error: --with: expected weights of agents") && text.contains("hint: "), "{text}");
     let text = fails(folder, "figure dynamics --data m.npz --index 2 --out d.svg");
     assert!(text.contains("--index"), "{text}");
     let text = fails(folder, "figure evolution --data m.npz --iterations 5 --at 1,9 --out f.svg");

@@ -37,6 +37,12 @@ pub trait StrictConfig: Serialize + DeserializeOwned + Default {
         &[]
     }
 
+    /// Refuses a key that was set by hand, as `text`, and that nothing reads with the other keys as they are. Files may hold
+    /// such keys: a run writes down every default.
+    fn check_set(&self, _key: &str, _text: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Older names of keys that stay valid: (old, new).
     fn aliases() -> &'static [(&'static str, &'static str)] {
         &[]
@@ -90,7 +96,12 @@ pub fn parse_stage<T: StrictConfig>(
     let defaults = Table::try_from(T::default())
         .map_err(|e| Error::new(ErrorKind::Malformed, "defaults", "a type that fits in TOML", e))?;
     fill(&mut table, &defaults, T::more_keys());
-    T::deserialize(table.clone()).map_err(|e| check.explain(&e, culprit::<T>(&table, &defaults)))
+    let read =
+        T::deserialize(table.clone()).map_err(|e| check.explain(&e, culprit::<T>(&table, &defaults)))?;
+    for text in overrides {
+        read.check_set(text.split_once('=').map_or(text, |(key, _)| key.trim()), text)?;
+    }
+    Ok(read)
 }
 
 /// The key of a section whose value fails to parse on its own. If the keys of a section come from several structs, the

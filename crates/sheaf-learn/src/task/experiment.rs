@@ -47,6 +47,10 @@ impl<K: Task> StrictConfig for Experiment<K> {
     fn aliases() -> &'static [(&'static str, &'static str)] {
         &[("iterations.train_min", "iterations.train")]
     }
+
+    fn check_set(&self, key: &str, text: &str) -> Result<()> {
+        K::section(&self.model).check_set(key, text)
+    }
 }
 
 impl<K: Task> Experiment<K> {

@@ -107,7 +107,11 @@ impl WeightsFile {
             let about = WeightsMeta { task, config, record: from.record()? };
             return Ok(Self { file: from.into_tensors(), about, kind: Kind::Checkpoint });
         }
-        check_format(&file, FORMAT, "`sheaf import` reads parameters of other programs")?;
+        let hint = match file.meta("format") {
+            Some(_) => "name weights or a checkpoint of a run",
+            None => "`sheaf import` reads parameters of other programs",
+        };
+        check_format(&file, FORMAT, hint)?;
         let text = |key| meta(&file, key).map(str::to_string);
         let about = WeightsMeta { task: text("task")?, config: text("config")?, record: text("record")? };
         Ok(Self { file, about, kind: Kind::Weights })

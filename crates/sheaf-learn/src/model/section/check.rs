@@ -176,9 +176,24 @@ impl ModelSection {
             return Ok(());
         };
         let (name, got) = set;
+        Err(self.no_messages(&format!("model.{name}"), &got))
+    }
+
+    /// Refuses a key of message passing that was set by hand, as `text`, where nothing passes messages: who sets it wants
+    /// messages, also with the value that is the default.
+    pub(crate) fn check_set(&self, key: &str, text: &str) -> Result<()> {
+        let of_messages = ["model.aggregation", "model.messages", "model.message_width"].contains(&key);
+        if !of_messages || self.coordination == "message-passing" {
+            return Ok(());
+        }
+        let got = text.split_once('=').map_or(text, |(_, value)| value.trim());
+        Err(self.no_messages(&format!("--set {key}"), got))
+    }
+
+    fn no_messages(&self, place: &str, got: &str) -> Error {
         let want = format!("no such key with model.coordination = {:?}", self.coordination);
-        Err(refused(&format!("model.{name}"), &want, got)
-            .hint("it is a key of message passing: set model.coordination = \"message-passing\""))
+        refused(place, &want, got)
+            .hint("it is a key of message passing: set model.coordination = \"message-passing\"")
     }
 
     fn check_objective(&self, objective: ObjectiveKind) -> Result<()> {
