@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! for at most 320 of the inner dimension:
-//!   for at most 240 rows:                    a, packed on the stack
+//!   for at most 512 rows:                    a, packed on the stack
 //!     for at most 4 registers of columns:    b, packed on the stack
 //!       for as many rows as registers hold
 //! ```
@@ -25,12 +25,13 @@ use super::{DEPTH, parts};
 const VECTORS: usize = 4;
 /// The most rows of a block, by its registers of columns.
 const ROWS: [usize; VECTORS + 1] = [0, 12, 12, 9, 6];
-/// Rows of `a` that are packed together.
-const HEIGHT: usize = 240;
+/// Rows of `a` that are packed together. The columns of `b` are packed again for each of these groups.
+const HEIGHT: usize = 512;
 /// Room in pairs for `a` and for the columns of `b`.
 const ROOM: (usize, usize) = (HEIGHT * DEPTH / 2, VECTORS * LEN * DEPTH / 2);
-/// The same for small products: probing pages of the stack costs as much as a small product.
+/// The same for small and for medium products: probing pages of the stack costs as much as a small product.
 pub(super) const SMALL: (usize, usize) = (2048, 2048);
+const MEDIUM: (usize, usize) = (64 * DEPTH / 2, ROOM.1);
 
 /// Room for packed pairs.
 #[repr(align(64))]
@@ -63,6 +64,8 @@ pub(super) unsafe fn product(product: Product<'_, f32>) {
     unsafe {
         if rows * pairs <= SMALL.0 && columns * pairs <= SMALL.1 {
             run::<{ SMALL.0 }, { SMALL.1 }>(product)
+        } else if rows * pairs <= MEDIUM.0 {
+            run::<{ MEDIUM.0 }, { MEDIUM.1 }>(product)
         } else {
             run::<{ ROOM.0 }, { ROOM.1 }>(product)
         }

@@ -9,7 +9,7 @@ use crate::Precision;
 use sheaf_testkit::TestRng;
 
 /// Whole and ragged rows, columns and pairs; one part of the inner dimension and several.
-const SHAPES: [(usize, usize, usize); 16] = [
+const SHAPES: [(usize, usize, usize); 17] = [
     (1, 1, 1),
     (2, 3, 5),
     (7, 2, 16),
@@ -22,6 +22,7 @@ const SHAPES: [(usize, usize, usize); 16] = [
     (6, 33, 61),
     (5, 1300, 130),
     (241, 27, 40),
+    (513, 27, 40),
     (500, 65, 33),
     (13, 700, 3),
     (1, 40, 200),

@@ -1,7 +1,7 @@
 //! The scalars that have low-rank kernels in bf16: `f32`.
 
-use super::Grouped;
 use super::bf16::{self, Maps};
+use super::{Grouped, PairTape};
 use crate::simd::level;
 
 /// Low-rank products in bf16. Only `f32` has them: [`LowRankShape::in_precision`](super::LowRankShape::in_precision) never
@@ -29,6 +29,8 @@ pub trait LowRankBf16: Sized {
     );
     /// A slot of F, transposed, `[d_v, d_e]`.
     fn slot_bf16(base: &[Self], view: &[Self], slot: usize, out: &mut [Self]);
+    /// out += Σ p_j q̄_iᵀ + q̄_j p_iᵀ over the pairs of all ends (j, i), `[d_v, d_v]`.
+    fn pair_sums_bf16(tape: PairTape<'_, Self>, ends: &[(u32, u32)], out: &mut [Self]);
 }
 
 impl LowRankBf16 for f32 {
@@ -73,6 +75,10 @@ impl LowRankBf16 for f32 {
     fn slot_bf16(base: &[f32], view: &[f32], slot: usize, out: &mut [f32]) {
         bf16::slot(level(), base, view, slot, out);
     }
+
+    fn pair_sums_bf16(tape: PairTape<'_, f32>, ends: &[(u32, u32)], out: &mut [f32]) {
+        bf16::pair_sums(level(), tape, ends, out);
+    }
 }
 
 const NONE: &str = "f64 has no bf16 products";
@@ -111,6 +117,10 @@ impl LowRankBf16 for f64 {
     }
 
     fn slot_bf16(_: &[f64], _: &[f64], _: usize, _: &mut [f64]) {
+        debug_assert!(false, "{NONE}");
+    }
+
+    fn pair_sums_bf16(_: PairTape<'_, f64>, _: &[(u32, u32)], _: &mut [f64]) {
         debug_assert!(false, "{NONE}");
     }
 }

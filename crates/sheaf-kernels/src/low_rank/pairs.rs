@@ -10,6 +10,9 @@
 //!
 //! This needs no stored residuals, only p and q̄, a quarter of the memory: the tape of a solve stays in cache.
 //!
+//! With maps in bf16 the states are rounded before they are multiplied, like every state that meets these maps; the products
+//! with F, of which there is one for each sum, stay in `f32`.
+//!
 //! | name | shape |
 //! | --- | --- |
 //! | S_i, C_ji | `[DV, DV]`, rows of the left factor |
@@ -44,7 +47,7 @@ pub struct PairTape<'a, T> {
 impl<'a, T: Real> PairTape<'a, T> {
     /// A block and its valid pairs.
     #[inline(always)]
-    fn at(&self, block: usize) -> (&'a [T], Range<usize>) {
+    pub(super) fn at(&self, block: usize) -> (&'a [T], Range<usize>) {
         let numbers = &self.numbers[block * self.block..][..self.block];
         let [first, end] = [0, 1].map(|k| (numbers[self.span + k].to_f64() as usize).min(self.most));
         (numbers, first..end)
@@ -52,7 +55,7 @@ impl<'a, T: Real> PairTape<'a, T> {
 
     /// Number of blocks.
     #[inline(always)]
-    fn blocks(&self) -> usize {
+    pub(super) fn blocks(&self) -> usize {
         self.numbers.len() / self.block.max(1)
     }
 }
@@ -99,6 +102,32 @@ fn sums<T: Real, const FMA: bool, const DV: usize, const BOTH: bool>(
         }
         out[first..][..HELD].copy_from_slice(&acc);
     }
+}
+
+/// S of some agents: the sum of both products of every pair.
+#[inline(always)]
+fn self_sum<T: Real, const FMA: bool, const DV: usize>(
+    tape: PairTape<'_, T>,
+    words: bool,
+    run: &[u32], // at most TOGETHER agents
+) -> [[T; DV]; DV] {
+    let mut sum = [[T::ZERO; DV]; DV];
+    if words {
+        let mut ends = [(0, 0); TOGETHER];
+        ends.iter_mut().zip(run).for_each(|(end, &i)| *end = (i, i));
+        T::pair_sums_bf16(tape, &ends[..run.len()], sum.as_flattened_mut());
+        return sum;
+    }
+    for &i in run {
+        sums::<T, FMA, DV, false>(tape, (i, i), &mut sum);
+    }
+    for r in 0..DV {
+        for l in 0..=r {
+            let both = sum[r][l] + sum[l][r];
+            (sum[r][l], sum[l][r]) = (both, both);
+        }
+    }
+    sum
 }
 
 /// A slot of F, transposed: Rᵀ + B Aᵀ.
@@ -204,8 +233,12 @@ impl<T: Real> Target<'_, T> {
         let Some(&(j, i)) = ends.first() else { return };
         let (i, j, ld, scale) = (i as usize, j as usize, self.ld, self.scale);
         let mut sum = [[T::ZERO; DV]; DV];
-        for &end in ends {
-            sums::<T, FMA, DV, true>(self.tape, end, &mut sum);
+        if self.words {
+            T::pair_sums_bf16(self.tape, ends, sum.as_flattened_mut());
+        } else {
+            for &end in ends {
+                sums::<T, FMA, DV, true>(self.tape, end, &mut sum);
+            }
         }
         let theirs = self.slot::<FMA, DV, DE, M, RANK>(j, other);
         add_product::<T, FMA, DV, DE, false>(&theirs, &sum, -scale, slot, ld, self.stack::<DV>(i));
@@ -237,16 +270,7 @@ pub(super) fn pairs<
     let mut ends = [(0, 0); TOGETHER];
     while let Some((_, mask, run)) = agents.take_run(TOGETHER, &mut rest) {
         let speaker = run[0] as usize;
-        let mut sum = [[T::ZERO; DV]; DV];
-        for &i in run {
-            sums::<T, FMA, DV, false>(tape, (i, i), &mut sum);
-        }
-        for r in 0..DV {
-            for l in 0..=r {
-                let both = sum[r][l] + sum[l][r];
-                (sum[r][l], sum[l][r]) = (both, both);
-            }
-        }
+        let sum = self_sum::<T, FMA, DV>(tape, words, run);
         for slot in (0..slots).filter(|slot| mask >> slot & 1 == 1) {
             let own = target.slot::<FMA, DV, DE, M, RANK>(speaker, slot);
             add_product::<T, FMA, DV, DE, false>(&own, &sum, scale, slot, ld, target.stack::<DV>(speaker));

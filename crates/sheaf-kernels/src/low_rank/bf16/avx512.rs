@@ -1,11 +1,12 @@
-//! The two operations by AVX-512 BF16.
+//! The operations by AVX-512 BF16.
 
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 use std::mem::transmute;
 
-use super::Dots;
+use super::pairs::{Outers, Words};
+use super::{DV, Dots};
 
 /// Vector instructions.
 pub(super) struct Vectors;
@@ -61,6 +62,60 @@ impl Dots for Vectors {
                 let high = _mm512_maskz_loadu_ps(mask(high), numbers.as_ptr().wrapping_add(16));
                 let packed: __m512i = transmute(_mm512_cvtne2ps_pbh(high, low));
                 _mm512_mask_storeu_epi32(words.as_mut_ptr().cast(), mask(words.len()), packed);
+            }
+        }
+    }
+}
+
+/// Rows of a sum that are held in registers.
+const HELD: usize = 8;
+
+impl Outers for Vectors {
+    #[inline(always)]
+    unsafe fn join(first: &[f32; DV], second: &[f32; DV], words: &mut Words) {
+        // Number 2i of the result is i of the low half, 2i + 1 is i of the high half.
+        for at in (0..DV).step_by(16) {
+            // SAFETY: the caller guarantees the instructions; the three arrays have sixteen numbers from here on.
+            unsafe {
+                let order = _mm512_set_epi16(
+                    31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
+                    19, 3, 18, 2, 17, 1, 16, 0,
+                );
+                let low = _mm512_loadu_ps(first.as_ptr().add(at));
+                let high = _mm512_loadu_ps(second.as_ptr().add(at));
+                let packed: __m512i = transmute(_mm512_cvtne2ps_pbh(high, low));
+                let packed = _mm512_permutexvar_epi16(order, packed);
+                _mm512_storeu_si512(words.0.as_mut_ptr().add(at).cast(), packed);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(left: &[Words], right: &[Words], out: &mut [f32]) {
+        const { assert!(DV == 32) };
+        for (group, out) in out.chunks_exact_mut(HELD * DV).enumerate() {
+            let to = out.as_mut_ptr();
+            // SAFETY: the caller guarantees the instructions; a chunk has eight rows of two registers, a state two
+            // registers of words.
+            unsafe {
+                let mut acc = [[_mm512_setzero_ps(); 2]; HELD];
+                for r in 0..HELD {
+                    acc[r] = [0, 16].map(|at| _mm512_loadu_ps(to.add(r * DV + at)));
+                }
+                for (left, right) in left.iter().zip(right) {
+                    let line = [0, 16].map(|at| {
+                        transmute::<__m512i, __m512bh>(_mm512_loadu_si512(right.0.as_ptr().add(at).cast()))
+                    });
+                    for r in 0..HELD {
+                        let x: __m512bh = transmute(_mm512_set1_epi32(left.0[group * HELD + r] as i32));
+                        acc[r][0] = _mm512_dpbf16_ps(acc[r][0], x, line[0]);
+                        acc[r][1] = _mm512_dpbf16_ps(acc[r][1], x, line[1]);
+                    }
+                }
+                for r in 0..HELD {
+                    _mm512_storeu_ps(to.add(r * DV), acc[r][0]);
+                    _mm512_storeu_ps(to.add(r * DV + 16), acc[r][1]);
+                }
             }
         }
     }

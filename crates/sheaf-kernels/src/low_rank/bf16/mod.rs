@@ -10,19 +10,21 @@
 //! | g = Fᵀ s | u = Σ s\[s\], e\[s\] = A\[s\]ᵀ s\[s\], g = Rᵀ u + B e | R `[12, 32]`, Aᵀ `[8, 12, 8]`, Bᵀ `[32, 32]` |
 //!
 //! The steps are written once, over the two operations of [`Dots`]: vector instructions and plain loops that give the same
-//! bits.
+//! bits. [`pairs`] does the same for the gradient of the maps.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod pairs;
 #[cfg(test)]
 mod tests;
 mod words;
 
-use super::Grouped;
 use super::lift::exchange_one;
+use super::{Grouped, PairTape};
 use crate::bf16::{add_products, has_instructions, round_pair};
 use crate::simd::{Level, kernel};
 
+use pairs::sums;
 pub(super) use words::{pack_base, pack_view, unpack_view};
 
 const DV: usize = 32;
@@ -355,4 +357,9 @@ dispatch!(
 dispatch!(
     /// A slot of F, transposed, `[DV, DE]`.
     slot, slot_body, slot_loops, slot_loops_at = slot_of(base: &[f32], view: &[f32], slot: usize, out: &mut [f32])
+);
+dispatch!(
+    /// out += Σ p_j q̄_iᵀ + q̄_j p_iᵀ over the pairs of all ends (j, i), `[DV, DV]`.
+    pair_sums, pair_sums_body, pair_sums_loops, pair_sums_loops_at = sums(
+        tape: PairTape<'_, f32>, ends: &[(u32, u32)], out: &mut [f32])
 );

@@ -80,6 +80,54 @@ fn vector_instructions_and_plain_loops_give_the_same_bits() {
     }
 }
 
+/// Blocks of pairs of states: all of the first block, some of the second, none of the third; more pairs than are rounded
+/// together.
+fn tape(numbers: &mut [f32]) -> PairTape<'_, f32> {
+    const STATES: usize = AGENTS * DV;
+    let block = numbers.len() / 3;
+    for (numbers, span) in numbers.chunks_exact_mut(block).zip([[0.0, 9.0], [2.0, 9.0], [0.0, 0.0]]) {
+        numbers[block - 2..].copy_from_slice(&span);
+    }
+    PairTape { numbers, block, states: STATES, most: 9, p: 1, q: 1 + 9 * STATES, span: block - 2 }
+}
+
+#[test]
+fn sums_over_pairs_have_the_same_bits_at_every_level_and_agree_with_f64() {
+    let stream = &mut TestRng::new(11);
+    let mut tape_numbers = numbers(3 * (2 * 9 * AGENTS * DV + 3), stream);
+    let tape = tape(&mut tape_numbers);
+    let ends = [(3, 5), (4, 4), (12, 0), (1, 3), (0, 12)];
+    let before = numbers(DV * DV, stream);
+    let at = |limit: Level| {
+        let mut out = before.clone();
+        pair_sums(limit, tape, &ends, &mut out);
+        out
+    };
+    let got = at(Level::Plain);
+    for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+        assert!(at(level).iter().zip(&got).all(|(g, w)| g.to_bits() == w.to_bits()), "{level:?}");
+    }
+    let mut want: Vec<f64> = before.iter().map(|&x| f64::from(x)).collect();
+    for (j, i) in ends {
+        for (block, span) in [0..9, 2..9].into_iter().enumerate() {
+            for t in span {
+                let of = |from: usize, agent: u32, l: usize| {
+                    let at = block * tape.block + from + t * tape.states + agent as usize * DV;
+                    f64::from(tape.numbers[at + l])
+                };
+                for (k, want) in want.iter_mut().enumerate() {
+                    let (r, l) = (k / DV, k % DV);
+                    *want += of(tape.p, j, r) * of(tape.q, i, l) + of(tape.q, j, r) * of(tape.p, i, l);
+                }
+            }
+        }
+    }
+    let norm = |of: &mut dyn Iterator<Item = f64>| of.map(|x| x * x).sum::<f64>().sqrt();
+    let off = norm(&mut got.iter().zip(&want).map(|(g, w)| f64::from(*g) - w));
+    let relative = off / norm(&mut want.iter().copied());
+    assert!(1e-5 < relative && relative < 6e-3, "{relative}");
+}
+
 /// The same maps with unrounded operands: every operand is off by at most 2⁻⁹ of itself, some of them twice.
 #[test]
 fn they_agree_with_f32_up_to_the_rounding_of_operands() {
