@@ -13,7 +13,7 @@ use sheaf_tasks::sudoku::task::Sudoku;
 /// Parameters of the models as published. The sizes of Sudoku's message passing but the largest are those of this
 /// code: the paper gives them rounded, for an encoder that is larger than the released one; those of the descent and
 /// late experiments are ours.
-const PARAMETERS: [(&str, usize); 29] = [
+const PARAMETERS: [(&str, usize); 30] = [
     ("maze", 181_859),
     ("maze-descent", 91_492),
     ("maze-far", 181_859),
@@ -23,6 +23,7 @@ const PARAMETERS: [(&str, usize); 29] = [
     ("maze-mpnn-cm-mean", 48_807),
     ("maze-mpnn-pm-max", 182_007),
     ("maze-mpnn-pm-mean", 182_007),
+    ("maze-staged", 181_859),
     ("mnist", 1_081_835),
     ("mnist-cnn", 358_378),
     ("mnist-descent", 62_524),
