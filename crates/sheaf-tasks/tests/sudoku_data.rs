@@ -183,6 +183,27 @@ fn a_split_file_leaks_no_variant_of_a_test_puzzle_into_training() {
 }
 
 #[test]
+fn hard_puzzles_are_minimal_ones_with_up_to_four_more_givens() {
+    // How many givens can be spared, one after the other.
+    let spare = |mut puzzle: Grid| {
+        (0..81)
+            .filter(|&cell| {
+                let given = std::mem::take(&mut puzzle[cell]);
+                let spared = given != 0 && is_unique(&puzzle);
+                puzzle[cell] = if spared { 0 } else { given };
+                spared
+            })
+            .count()
+    };
+    let givens = |kind, i| 81 - blanks(&draw(kind, 3, i).puzzle);
+    let mean = |kind| (0..200).map(|i| givens(kind, i)).sum::<usize>() as f64 / 200.0;
+    let between = mean(Kind::Hard) - mean(Kind::Minimal);
+    assert!((1.3..2.7).contains(&between), "{between}");
+    assert!((0..20).any(|i| spare(draw(Kind::Hard, 3, i).puzzle) > 0));
+    assert!((0..20).all(|i| spare(draw(Kind::Minimal, 3, i).puzzle) == 0));
+}
+
+#[test]
 fn kinds_are_known_by_their_names() {
     for kind in Kind::ALL {
         assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);

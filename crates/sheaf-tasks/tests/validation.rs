@@ -72,6 +72,21 @@ fn validation_puzzles_are_neither_test_nor_training_puzzles() {
 }
 
 #[test]
+fn validation_puzzles_may_be_of_another_kind() {
+    let common = ["data.count=40", "data.test_count=20", "data.validation_count=15"];
+    let load = |keys: &[&str]| Sudoku::load(&experiment(&[&common[..], keys].concat())).unwrap();
+    let mixed = load(&[]);
+    let hard = load(&["data.kind=hard", "data.validation_kind=mixed"]);
+    assert_eq!(hard.test, mixed.test);
+    assert_eq!(hard.train, load(&["data.kind=hard"]).train);
+    assert_ne!(hard.train, mixed.train);
+    for keys in [&["data.validation_kind=easy"][..], &["data.validation_kind=full", "data.validation_count=0"]] {
+        let error = Sudoku::check(&experiment(&[&common[..], keys].concat())).unwrap_err();
+        assert_eq!(error.place(), "data.validation_kind", "{error}");
+    }
+}
+
+#[test]
 fn lines_of_a_file_before_its_test_lines_are_for_validation() {
     let set = generate(Kind::Any, 6, 60);
     let path = std::env::temp_dir().join(format!("sheaf-validation-{}.csv", std::process::id()));

@@ -6,6 +6,7 @@
 //! | [`Kind::Full`] | random search | while the solution stays unique | 26 to 69, mostly 34 to 44 |
 //! | [`Kind::Minimal`] | random search | until every further removal makes it ambiguous | mostly 23 to 25 |
 //! | [`Kind::Graded`] | random search | as for minimal; then 0 to 14 blanks are filled again | mostly 24 to 38 |
+//! | [`Kind::Hard`] | random search | as for minimal; then 0 to 4 blanks are filled again | mostly 23 to 29 |
 //! | [`Kind::Singles`] | random search | while naked singles are enough | 31 to 35 |
 //! | [`Kind::Any`] | | the mixture of the published data: 52.4 % full, 17.5 % minimal, 6.2 % singles and 23.9 % from one cyclic grid, shuffled, with digits removed blindly | 17 to 80 |
 //! | [`Kind::Mixed`] | | the same, without the tenth that is ambiguous | 21 to 80 |
@@ -48,6 +49,8 @@ pub enum Kind {
     Minimal,
     /// Unique, from minimal to easy, in even steps: to learn from.
     Graded,
+    /// Unique, minimal or nearly so: what is left to learn when the graded ones are mostly solved.
+    Hard,
     /// Unique, and solved by cells with one candidate.
     Singles,
     /// As the published data, ambiguous ones included.
@@ -56,8 +59,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Mixed, Self::Full, Self::Minimal, Self::Graded, Self::Singles, Self::Any];
+    pub const ALL: [Self; 7] =
+        [Self::Mixed, Self::Full, Self::Minimal, Self::Graded, Self::Hard, Self::Singles, Self::Any];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -66,6 +69,7 @@ impl Kind {
             Self::Full => "full",
             Self::Minimal => "minimal",
             Self::Graded => "graded",
+            Self::Hard => "hard",
             Self::Singles => "singles",
             Self::Any => "any",
         }
@@ -100,7 +104,8 @@ pub fn draw(kind: Kind, seed: u64, index: u64) -> Drawn {
     match kind {
         Kind::Full => full(stream),
         Kind::Minimal => minimal(stream),
-        Kind::Graded => graded(stream),
+        Kind::Graded => refilled(stream, GRADES),
+        Kind::Hard => refilled(stream, HARD_GRADES),
         Kind::Singles => singles(stream),
         Kind::Any => any(stream),
         Kind::Mixed => loop {
@@ -204,11 +209,15 @@ fn full(stream: &mut Stream) -> Drawn {
 /// Maximum number of blanks of a minimal puzzle that a graded one fills.
 const GRADES: usize = 14;
 
-fn graded(stream: &mut Stream) -> Drawn {
+/// The same of a hard one.
+const HARD_GRADES: usize = 4;
+
+/// A minimal puzzle of which 0 to `most` blanks are filled again.
+fn refilled(stream: &mut Stream, most: usize) -> Drawn {
     let mut drawn = minimal(stream);
     let mut blanks: Vec<usize> = (0..CELLS).filter(|&cell| drawn.puzzle[cell] == 0).collect();
     stream.shuffle(&mut blanks);
-    for &cell in &blanks[..stream.below(GRADES + 1)] {
+    for &cell in &blanks[..stream.below(most + 1)] {
         drawn.puzzle[cell] = drawn.solution[cell];
     }
     drawn

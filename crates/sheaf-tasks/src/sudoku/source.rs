@@ -28,6 +28,8 @@ pub struct SudokuData {
     /// Validation puzzles, which take the place of the test puzzles in all evaluations of a run; 0 for none. For a file,
     /// the number taken before the test puzzles.
     pub validation_count: usize,
+    /// The kind of generated validation puzzles; empty for `kind`. What is learned from need not be what is wanted.
+    pub validation_kind: String,
     /// Seed of generated puzzles. Separate from the run's seed, so that runs with other seeds see the same puzzles.
     pub seed: u64,
     /// Whether a batch holds all eight symmetries of each of its puzzles.
@@ -52,6 +54,7 @@ impl Default for SudokuData {
             generated: 0,
             test_count: 2_000,
             validation_count: 0,
+            validation_kind: String::new(),
             seed: 0,
             symmetries: true,
             relabel: false,
@@ -66,21 +69,37 @@ impl SudokuData {
     /// Generates or reads the puzzles: training puzzles and those that a run evaluates, of validation or test.
     pub fn load(&self) -> Result<(SudokuSet, SudokuSet)> {
         let (train, held_out) = match self.source.as_str() {
-            "generate" => self.generate(),
+            "generate" => self.generate()?,
             _ => self.read()?,
         };
         Ok((if self.unique_only { train.unique() } else { train }, held_out))
     }
 
-    fn generate(&self) -> (SudokuSet, SudokuSet) {
+    fn generate(&self) -> Result<(SudokuSet, SudokuSet)> {
         let (count, validation) = (self.count + self.generated, self.validation_count);
         let (kind, seed) = (self.kind, self.seed);
         if validation == 0 {
-            return train_test_split(kind, seed, count, self.test_count);
+            return Ok(train_test_split(kind, seed, count, self.test_count));
         }
         let mut taken = train_test_split(kind, seed, 0, self.test_count).1.keys();
-        let held_out = validation_puzzles(kind, seed, validation, &mut taken);
-        (training_puzzles(kind, seed, count, &taken), held_out)
+        let held_out = validation_puzzles(self.validation_kind()?, seed, validation, &mut taken);
+        Ok((training_puzzles(kind, seed, count, &taken), held_out))
+    }
+
+    /// The kind of generated validation puzzles. Refuses one that nothing would be generated of.
+    pub fn validation_kind(&self) -> Result<Kind> {
+        let wrong = |expected: &str, got: &str| {
+            Error::new(ErrorKind::Malformed, "data.validation_kind", expected, format_args!("`{got}`"))
+        };
+        let name = self.validation_kind.as_str();
+        if name.is_empty() {
+            return Ok(self.kind);
+        }
+        if self.source != "generate" || self.validation_count == 0 {
+            return Err(wrong("empty where no validation puzzles are generated", name)
+                .hint("data.validation_count generates some, with data.source = \"generate\""));
+        }
+        name.parse().map_err(|e: Error| wrong(e.expected(), name))
     }
 
     fn read(&self) -> Result<(SudokuSet, SudokuSet)> {

@@ -176,6 +176,7 @@ impl task::Task for Sudoku {
         ] {
             at_most(&format!("data.{key}"), "puzzles", MAX_PUZZLES, count)?;
         }
+        data.validation_kind()?;
         if data.source == "generate" && data.count * data.variants() < batch {
             return wrong("data.count", "puzzles enough for one batch", data.count);
         }

@@ -29,6 +29,7 @@ Kinds:
   full     unique, from hard to nearly complete
   minimal  unique, and no given can be spared
   graded   minimal ones with 0 to 14 more givens: to learn from
+  hard     minimal ones with 0 to 4 more givens: to learn from
   singles  unique, and cells with one candidate are enough
   any      as the published data, ambiguous ones included";
 
