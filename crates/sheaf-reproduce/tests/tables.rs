@@ -104,6 +104,31 @@ fn a_report_without_records_says_that_nothing_was_run() {
 }
 
 #[test]
+fn a_row_shows_the_largest_scale_that_was_run_and_says_how_much_was_reduced() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = choose(&["maze-baselines".into()], &["cm-max".into()]).unwrap();
+    // From the smallest scale to the largest: each takes the place of the one before.
+    for (scale, steps) in Scale::ALL.into_iter().rev().zip([8, 3_125, 15_625, 31_250]) {
+        let run = "maze-mpnn-cm-max-s42".to_string();
+        let values =
+            BTreeMap::from([("solved".to_string(), steps as f64 / 1e5), ("samples".into(), 1_000.0)]);
+        let record = Record {
+            scale: scale.name().into(),
+            steps,
+            published_steps: 31_250,
+            evals: [("test".to_string(), values)].into(),
+            run: run.clone(),
+            ..Record::default()
+        };
+        record.write(&Record::folder(folder.path(), scale.name(), &run)).unwrap();
+        let results = Results::read(folder.path()).unwrap();
+        let text = report::text(&table, &results, &Scale::ALL).unwrap();
+        assert!(text.contains(&format!("| {:.1} [1] / 35.1 ± 37.2 |", steps as f64 / 1e3)), "{text}");
+        assert!(text.contains(&format!("| {} |", scale.reduction(&record))), "{text}");
+    }
+}
+
+#[test]
 fn the_command_of_a_quick_run_makes_that_run() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results = Results::read(&root.join("results")).unwrap();

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sheaf_reproduce::{Scale, tables};
 
 use super::{seed, threads};
@@ -26,8 +26,8 @@ pub struct ReproduceArgs {
     #[arg(value_name = "TABLE", required = true, value_parser = PossibleValuesParser::new(names()))]
     pub tables: Vec<String>,
     /// How much of the published schedules
-    #[arg(long, value_enum, default_value = "full")]
-    pub scale: ScaleArg,
+    #[arg(long, value_parser = scales(), default_value = Scale::Full.name())]
+    pub scale: Scale,
     /// Seeds of the runs; the paper's three if not given, one of them at scale quick
     #[arg(long, value_name = "S,S,…", value_delimiter = ',', value_parser = seed, allow_hyphen_values = true)]
     pub seeds: Vec<u64>,
@@ -54,25 +54,9 @@ pub struct ReproduceArgs {
     pub out: PathBuf,
 }
 
-/// How much of the published schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScaleArg {
-    /// All of them
-    Full,
-    /// Half of their steps
-    Half,
-    /// A few steps on small data: a test, not comparable with anything
-    Quick,
-}
-
-impl From<ScaleArg> for Scale {
-    fn from(arg: ScaleArg) -> Self {
-        match arg {
-            ScaleArg::Full => Self::Full,
-            ScaleArg::Half => Self::Half,
-            ScaleArg::Quick => Self::Quick,
-        }
-    }
+fn scales() -> impl TypedValueParser<Value = Scale> {
+    let value = |scale: Scale| PossibleValue::new(scale.name()).help(scale.about());
+    PossibleValuesParser::new(Scale::ALL.map(value)).try_map(|name| Scale::named(&name).ok_or(name))
 }
 
 fn names() -> Vec<&'static str> {

@@ -32,7 +32,7 @@ pub struct Reproduce {
 impl Reproduce {
     /// Checks the arguments.
     pub fn check(args: ReproduceArgs) -> Result<Self> {
-        let scale: Scale = args.scale.into();
+        let scale = args.scale;
         let mut seeds = args.seeds.clone();
         if seeds.is_empty() {
             seeds = if scale == Scale::Quick { vec![tables::SEEDS[0]] } else { tables::SEEDS.to_vec() };
@@ -62,7 +62,8 @@ impl Job for Reproduce {
         if let Some(from) = &self.args.from {
             let results = Results::read(from)?;
             if results.is_empty() {
-                let want = "records of runs in its folders full, half or quick";
+                let want =
+                    format!("records of runs in its folders {}", Scale::ALL.map(Scale::name).join(", "));
                 return Err(Error::new(ErrorKind::Shape, from.display().to_string(), want, "none")
                     .hint("`sheaf reproduce TABLE --out DIR` makes them in DIR/results"));
             }

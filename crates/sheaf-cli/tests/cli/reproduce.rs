@@ -98,7 +98,7 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
     let folder = folder.path();
     for (arguments, said) in [
         ("reproduce mazes --out x", "maze-baselines"),
-        ("reproduce all --scale tiny --out x", "full, half, quick"),
+        ("reproduce all --scale tiny --out x", "full, half, tenth, quick"),
         ("reproduce maze-baselines --only pm --out x", "pm-max"),
         ("reproduce maze-baselines --only pm --out x", "hint: "),
         ("reproduce maze-baselines --seeds 1,2,1 --out x", "each seed once"),
