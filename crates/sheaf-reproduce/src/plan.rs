@@ -26,6 +26,8 @@ pub struct Request {
     pub out: PathBuf,
     /// Where data lie.
     pub places: DataPlaces,
+    /// Whether a run that loses its numbers goes on without the bad batch.
+    pub rollback: bool,
     /// The command, for records.
     pub command: String,
     /// The commit of the program, for records.
@@ -275,5 +277,8 @@ fn keys(request: &Request, variant: &Variant, published: &Prepared, seed: u64) -
     keys.extend(task.data_keys(&request.places));
     keys.extend(request.scale.overrides(task, steps));
     keys.push(format!("train.seed={seed}"));
+    if request.rollback {
+        keys.push("train.on_nan=rollback".into());
+    }
     keys
 }

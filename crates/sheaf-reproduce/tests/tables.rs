@@ -19,6 +19,7 @@ fn request(tables: &[&str], only: &[&str], scale: Scale, out: &Path) -> Request 
         seeds: vec![42],
         out: out.into(),
         places: DataPlaces { mnist: "nowhere".into(), sudoku: None },
+        rollback: false,
         command: "test".into(),
         commit: "unknown".into(),
     }
@@ -38,7 +39,7 @@ fn every_experiment_of_every_table_is_valid_at_every_scale() {
                 batch: run.prepared.train.batch,
                 ..Record::default()
             };
-            let reduced = scale.reduction(&record);
+            let reduced = scale.reduction(&[&record]);
             assert_eq!(reduced.is_empty(), scale == Scale::Full, "{}: {reduced}", run.name);
             // A thousand held-out samples take longer than all steps of a quick run.
             let small = run.prepared.config.contains("\ntest = 8\n");
@@ -124,7 +125,7 @@ fn a_row_shows_the_largest_scale_that_was_run_and_says_how_much_was_reduced() {
         let results = Results::read(folder.path()).unwrap();
         let text = report::text(&table, &results, &Scale::ALL).unwrap();
         assert!(text.contains(&format!("| {:.1} [1] / 35.1 ± 37.2 |", steps as f64 / 1e3)), "{text}");
-        assert!(text.contains(&format!("| {} |", scale.reduction(&record))), "{text}");
+        assert!(text.contains(&format!("| {} |", scale.reduction(&[&record]))), "{text}");
     }
 }
 

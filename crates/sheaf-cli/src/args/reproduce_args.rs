@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sheaf_reproduce::{Scale, tables};
 
-use super::{seed, threads};
+use super::{OnNanArg, seed, threads};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ pub struct ReproduceArgs {
     #[arg(long)]
     pub list: bool,
     /// Write the report of these results and run nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "scale", "seeds", "mnist", "sudoku", "threads"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "scale", "seeds", "mnist", "sudoku", "on_nan", "threads"])]
     pub from: Option<PathBuf>,
     /// Folder with the files of MNIST
     #[arg(long, value_name = "DIR", default_value = "data/mnist")]
@@ -46,6 +46,9 @@ pub struct ReproduceArgs {
     /// Puzzles to take instead of generated ones
     #[arg(long, value_name = "FILE.csv")]
     pub sudoku: Option<PathBuf>,
+    /// Reaction to a loss or gradient that is not finite
+    #[arg(long, value_enum, default_value = "stop")]
+    pub on_nan: OnNanArg,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,

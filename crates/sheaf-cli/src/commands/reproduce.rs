@@ -13,7 +13,7 @@ use sheaf_reproduce::task::DataPlaces;
 use sheaf_reproduce::{Plan, Request, Scale, tables};
 
 use super::{COMMIT, Ending, Job, use_threads};
-use crate::args::ReproduceArgs;
+use crate::args::{OnNanArg, ReproduceArgs};
 use crate::interrupt::stop_flag;
 use crate::progress::say;
 use crate::report::Report;
@@ -48,6 +48,7 @@ impl Reproduce {
             seeds,
             out: args.out.clone(),
             places: DataPlaces { mnist: args.mnist.clone(), sudoku: args.sudoku.clone() },
+            rollback: args.on_nan == OnNanArg::Rollback,
             command: format!("sheaf {}", given.join(" ")),
             commit: if COMMIT.is_empty() { "unknown" } else { COMMIT }.into(),
         };

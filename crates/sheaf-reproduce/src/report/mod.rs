@@ -61,7 +61,7 @@ fn table_block(table: &Table, results: &Results, scales: &[Scale]) -> Block {
     let mut titles: Vec<String> = if grouped { vec!["part".into()] } else { Vec::new() };
     titles.push("row".into());
     titles.extend(table.columns.iter().cloned());
-    titles.extend(["time", "reduced"].map(String::from));
+    titles.extend(["time", "remarks"].map(String::from));
     let rows = table.rows.iter().map(|row| {
         let mut cells: Vec<String> = if grouped { vec![row.group.into()] } else { Vec::new() };
         cells.push(row.label.clone());
@@ -69,7 +69,7 @@ fn table_block(table: &Table, results: &Results, scales: &[Scale]) -> Block {
             Some(cell) => cell_text(cell, results, scales),
             None => String::new(),
         }));
-        cells.extend(summary(row, results, scales));
+        cells.extend(summary(table, row, results, scales));
         cells
     });
     Block::Table(titles, rows.collect())
@@ -101,25 +101,44 @@ fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
     }
 }
 
-/// Time of a row's runs, and how much they were reduced.
-fn summary(row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
-    let (mut seconds, mut reduced, mut seen) = (0.0, Vec::new(), Vec::new());
-    for cell in row.cells.iter().flatten() {
+/// Time of a row's runs, and what a reader must know of them: how much they were reduced, and why one failed.
+fn summary(table: &Table, row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
+    let (mut seconds, mut parts): (f64, Vec<Part<'_>>) = (0.0, Vec::new());
+    let cells =
+        || table.columns.iter().zip(&row.cells).filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
+    for (column, cell) in cells() {
         let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
+        let at = parts.iter().position(|part| part.scale == scale).unwrap_or_else(|| {
+            parts.push(Part { scale, columns: Vec::new(), records: Vec::new() });
+            parts.len() - 1
+        });
+        parts[at].columns.push(column);
         for record in results.of(scale, &cell.variant.name) {
-            if seen.contains(&&record.run) {
-                continue;
-            }
-            seen.push(&record.run);
-            seconds += record.train_seconds + record.eval_seconds;
-            let text = scale.reduction(record);
-            if !text.is_empty() && !reduced.contains(&text) {
-                reduced.push(text);
+            if !parts[at].records.iter().any(|known| known.run == record.run) {
+                parts[at].records.push(record);
+                seconds += record.train_seconds + record.eval_seconds;
             }
         }
     }
-    let time = if seen.is_empty() { String::new() } else { duration(seconds) };
-    [time, reduced.join("; ")]
+    let mut remarks = Vec::new();
+    for Part { scale, columns, records } in &parts {
+        let reduced = scale.reduction(records);
+        // Where only some columns were reduced, it says which.
+        let whose =
+            if columns.len() < cells().count() { format!("{}: ", columns.join(", ")) } else { String::new() };
+        remarks.extend((!reduced.is_empty()).then(|| format!("{whose}{reduced}")));
+        let failed = records.iter().filter(|record| record.status == Status::Failed);
+        remarks.extend(failed.map(|record| format!("{} failed: {}", record.run, record.error)));
+    }
+    let time = if parts.is_empty() { String::new() } else { duration(seconds) };
+    [time, remarks.join("; ")]
+}
+
+/// The columns of a row that were run at the same scale, and their runs.
+struct Part<'a> {
+    scale: Scale,
+    columns: Vec<&'a str>,
+    records: Vec<&'a Record>,
 }
 
 /// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves.
