@@ -77,14 +77,13 @@ pub struct Plan {
     pace: BTreeMap<String, f64>,
 }
 
-/// Picks tables by name (`all` for all of them), and rows by their names or by the experiments in them; unknown names are
-/// errors that list the known ones.
+/// Picks tables by name (`all` for all of them), and rows by their names, their labels or the experiments in them; unknown
+/// names are errors that list the known ones.
 pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let known = tables::all();
-    let list = |names: Vec<&str>| names.join(", ");
     for name in names.iter().filter(|name| *name != "all") {
         if !known.iter().any(|table| table.name == name) {
-            let want = format!("all, {}", list(known.iter().map(|t| t.name).collect()));
+            let want = format!("all, {}", known.iter().map(|t| t.name).collect::<Vec<_>>().join(", "));
             return Err(Error::new(ErrorKind::Unsupported, "table", want, format!("`{name}`"))
                 .hint("`sheaf reproduce --help` says what they are"));
         }
@@ -93,11 +92,12 @@ pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let mut chosen: Vec<Table> = known.into_iter().filter(asked).collect();
     for name in only {
         let mut rows = chosen.iter().flat_map(|table| &table.rows);
-        if !rows.any(|row| row.name == *name || row.experiments().any(|other| other == name)) {
-            let rows: Vec<&str> = chosen.iter().flat_map(|t| &t.rows).map(|row| row.name.as_str()).collect();
-            let want = format!("a row: {}", list(rows));
-            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`"))
-                .hint("an experiment can be named too, like maze; other tables have other rows; --list shows the runs"));
+        if !rows.any(|row| row.is_called(name) || row.experiments().any(|other| other == name)) {
+            let of = |table: &Table| format!("{} (of {})", table.row_names(), table.name);
+            let want = format!("a row: {}", chosen.iter().map(of).collect::<Vec<_>>().join("; "));
+            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`")).hint(
+                "a label of a report, like \"MPNN (PM; max)\", or an experiment, like maze, can be named too",
+            ));
         }
     }
     if !only.is_empty() {

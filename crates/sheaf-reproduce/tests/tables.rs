@@ -71,10 +71,11 @@ fn unknown_tables_and_rows_are_refused_with_the_known_ones() {
     assert!(error.to_string().contains("maze-baselines, sudoku-baselines"), "{error}");
     let error = choose(&["maze-baselines".into()], &["pm".into()]).unwrap_err();
     assert!(error.to_string().contains("pm-max, pm-mean, cm-max"), "{error}");
+    assert!(error.to_string().contains("hint: a label of a report"), "{error}");
 }
 
 #[test]
-fn only_takes_rows_and_experiments() {
+fn only_takes_rows_their_labels_and_experiments() {
     let folder = tempfile::tempdir().unwrap();
     let names = |tables: &[&str], only: &[&str]| -> Vec<String> {
         let plan = Plan::new(request(tables, only, Scale::Full, folder.path())).unwrap();
@@ -82,13 +83,22 @@ fn only_takes_rows_and_experiments() {
     };
     assert_eq!(names(&["sizes"], &["maze"]), ["maze-s42"]);
     assert_eq!(names(&["sizes"], &["n-19"]), ["maze-s42", "maze-mpnn-pm-max-s42"]);
+    assert_eq!(names(&["maze-baselines"], &["MPNN (PM; max)"]), ["maze-mpnn-pm-max-s42"]);
+    assert_eq!(names(&["ablations"], &["k = 5"]), ["mnist-k-5-s42", "maze-k-5-s42", "sudoku-k-5-s42"]);
+    // Every row of a report can be asked for by what the report calls it.
+    for table in tables::all() {
+        for row in &table.rows {
+            let found = choose(&[table.name.into()], std::slice::from_ref(&row.label)).unwrap();
+            assert!(found[0].rows.contains(row), "{}: {}", table.name, row.label);
+        }
+    }
     assert_eq!(names(&["stalks"], &["maze-shared-10-16"]), ["maze-shared-10-16-s42"]);
     let both = choose(&["maze-baselines".into(), "sizes".into()], &["maze".into()]).unwrap();
     assert_eq!(both.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [1, 15]);
     // A name means one thing: no row is called like an experiment.
     let all = tables::all();
     let rows = || all.iter().flat_map(|table| &table.rows);
-    assert!(rows().flat_map(|row| row.experiments()).all(|name| rows().all(|row| row.name != *name)));
+    assert!(rows().flat_map(|row| row.experiments()).all(|name| rows().all(|row| !row.is_called(name))));
 }
 
 #[test]

@@ -31,10 +31,11 @@ pub struct ReproduceArgs {
     /// Seeds of the runs; the paper's three if not given, one of them at scale quick
     #[arg(long, value_name = "S,S,…", value_delimiter = ',', value_parser = seed, allow_hyphen_values = true)]
     pub seeds: Vec<u64>,
-    /// Only this row, or this experiment in all rows; may be repeated
+    /// Only this row, by its name (--list shows them) or by its label in reports, or this experiment in all rows; may be
+    /// repeated
     #[arg(long, value_name = "ROW")]
     pub only: Vec<String>,
-    /// Show the plan and how far every run is, and run nothing
+    /// Show the plan, how far every run is and the names that --only takes, and run nothing
     #[arg(long)]
     pub list: bool,
     /// Write the report of these results and run nothing

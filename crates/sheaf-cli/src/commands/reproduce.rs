@@ -75,6 +75,9 @@ impl Job for Reproduce {
         if self.args.list {
             let mut report = Report::new();
             report.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
+            for table in tables {
+                report.line("rows", format!("{} of {}", table.row_names(), table.name));
+            }
             report.value("runs", plan.runs.len());
             return Ok(report.into());
         }

@@ -127,6 +127,7 @@ fn a_plan_that_was_not_measured_names_no_time() {
     assert!(list.contains("time not measured yet") && !list.contains("about 0 s"), "{list}");
     let one = ok(folder.path(), "reproduce maze-baselines --only cm-max --seeds 42 --list --out x");
     assert!(one.contains("1 run at scale full"), "{one}");
+    assert!(list.contains("sheaf-admm, pm-max, pm-mean, cm-max, cm-mean of maze-baselines"), "{list}");
 }
 
 #[test]

@@ -108,9 +108,14 @@ impl Row {
         self.cells.iter().flatten().map(|cell| &cell.variant.name)
     }
 
+    /// Whether `--only` can call it so: by its name, or by its label as reports print it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.label.eq_ignore_ascii_case(name.trim())
+    }
+
     /// Empties the cells that `only` asks for neither by this row nor by their experiment.
     pub fn keep(&mut self, only: &[String]) {
-        if only.contains(&self.name) {
+        if only.iter().any(|name| self.is_called(name)) {
             return;
         }
         for place in &mut self.cells {
@@ -132,6 +137,13 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// The names of its rows, as `--only` takes them.
+    pub fn row_names(&self) -> String {
+        self.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The experiment files that rows name.
