@@ -140,6 +140,29 @@ fn a_row_shows_the_largest_scale_that_was_run_and_says_how_much_was_reduced() {
 }
 
 #[test]
+fn learning_curves_are_drawn_task_by_task_and_quick_runs_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = choose(&["ablations".into()], &["k-1".into(), "k-2".into()]).unwrap();
+    for (scale, run) in [
+        (Scale::Full, "maze-k-1-s42"),
+        (Scale::Tenth, "maze-k-2-s42"),
+        (Scale::Tenth, "mnist-k-1-s42"),
+        (Scale::Quick, "mnist-k-2-s42"),
+    ] {
+        let place = Record::folder(folder.path(), scale.name(), run);
+        let record = Record { scale: scale.name().into(), run: run.into(), ..Record::default() };
+        record.write(&place).unwrap();
+        std::fs::write(place.join("metrics.jsonl"), "{\"step\":1,\"samples\":8,\"loss\":0.5}\n").unwrap();
+    }
+    report::write(&table, &Results::read(folder.path()).unwrap(), &Scale::ALL, folder.path()).unwrap();
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let drawings: Vec<&str> = page.split("<figure>").skip(1).collect();
+    let held = |drawing: &&str| ["maze-k-1-s42", "maze-k-2-s42"].map(|run| drawing.contains(run));
+    assert_eq!(drawings.iter().map(held).collect::<Vec<_>>(), [[true; 2], [false; 2], [false; 2]]);
+    assert!(drawings[2].contains("mnist-k-2-s42") && drawings[2].contains("of quick runs"));
+}
+
+#[test]
 fn the_command_of_a_quick_run_makes_that_run() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results = Results::read(&root.join("results")).unwrap();

@@ -76,7 +76,7 @@ impl Job for Reproduce {
             let mut report = Report::new();
             report.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
             for table in tables {
-                report.line("rows", format!("{} of {}", table.row_names(), table.name));
+                report.line("rows", format!("{}: {}", table.name, table.row_names()));
             }
             report.value("runs", plan.runs.len());
             return Ok(report.into());
@@ -95,7 +95,7 @@ impl Job for Reproduce {
             }
             let mut line = Line::new(i + 1, plan.runs.len(), plan.seconds_after(i));
             match run(&plan, planned, stop, &mut |now| line.show(now)) {
-                Ok(Ended::Finished) => line.end(&format!("{}: finished", planned.name)),
+                Ok(Ended::Finished) => line.end(&format!("{}: {}", planned.name, plan.outcome(planned))),
                 Ok(Ended::Interrupted) => interrupted = true,
                 // One run that fails must not cost the others.
                 Err(error) => {

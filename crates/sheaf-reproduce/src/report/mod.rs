@@ -3,6 +3,7 @@
 pub mod document;
 pub mod results;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sheaf_admm::Result;
@@ -141,23 +142,32 @@ struct Part<'a> {
     records: Vec<&'a Record>,
 }
 
-/// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves.
+/// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves. Tasks have drawings of
+/// their own, and so have quick runs, which would be a dot beside the curve of a whole schedule.
 fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Block>> {
-    let mut found: Vec<Learning> = Vec::new();
+    let mut found: BTreeMap<(bool, &str), Vec<Learning>> = BTreeMap::new();
     for cell in table.rows.iter().flat_map(|row| &row.cells).flatten() {
         let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
         let Some(record) = results.of(scale, &cell.variant.name).first().copied() else { continue };
         let folder = Record::folder(&results.folder, &record.scale, &record.run);
-        if found.iter().any(|known| known.name == record.run) || !folder.join("metrics.jsonl").is_file() {
-            continue;
+        let group = found.entry((scale == Scale::Quick, cell.variant.data())).or_default();
+        if !group.iter().any(|known| known.name == record.run) && folder.join("metrics.jsonl").is_file() {
+            group.push(Learning::read(&folder)?);
         }
-        found.push(Learning::read(&folder)?);
     }
-    let drawing = |part: &[Learning]| {
-        let caption = "Learning curves: training loss (logarithmic), and the metric on held-out samples during training.";
-        Ok(Block::Drawing(learning_curves(part)?.svg().to_string(), caption.into()))
-    };
-    found.chunks(CURVES).map(drawing).collect()
+    let mut blocks = Vec::new();
+    for ((quick, _), group) in found.iter().filter(|(_, group)| !group.is_empty()) {
+        // As many in each drawing, so that no curve is left alone in the last one.
+        let drawings = group.len().div_ceil(CURVES);
+        for part in group.chunks(group.len().div_ceil(drawings)) {
+            let whose = if *quick { " of quick runs, which are not comparable" } else { "" };
+            let caption = format!(
+                "Learning curves{whose}: training loss (logarithmic), and the metric on held-out samples during training."
+            );
+            blocks.push(Block::Drawing(learning_curves(part)?.svg().to_string(), caption));
+        }
+    }
+    Ok(blocks)
 }
 
 /// Every run of the tables: what it was, how long it took, and the command that repeats it.

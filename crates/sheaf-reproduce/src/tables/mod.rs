@@ -40,6 +40,11 @@ impl Variant {
         TaskKind::of(self.file)
     }
 
+    /// What it learns from, whatever the model: maze, mnist or sudoku, with which the names of files begin.
+    pub fn data(&self) -> &'static str {
+        self.file.split('-').next().unwrap_or(self.file)
+    }
+
     /// The text of its file.
     pub fn text(&self) -> &'static str {
         FILES.iter().find(|(name, _)| *name == self.file).map_or("", |(_, text)| text)
