@@ -6,12 +6,11 @@ use std::time::Instant;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::write_whole;
-use sheaf_tasks::maze::suite::evaluation_sets;
 
 use crate::Scale;
 use crate::record::{Record, Status};
 use crate::tables::{self, Table, Variant};
-use crate::task::{DataPlaces, Prepared, TaskKind};
+use crate::task::{DataPlaces, Prepared};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -112,7 +111,7 @@ impl Plan {
     /// Lists the runs of a request.
     pub fn new(request: Request) -> Result<Self> {
         let mut needed: Vec<(Variant, BTreeSet<String>)> = Vec::new();
-        for cell in request.tables.iter().flat_map(|t| &t.rows).flat_map(|row| &row.cells).flatten() {
+        for cell in request.tables.iter().flat_map(Table::cells) {
             match needed.iter_mut().find(|(variant, _)| variant.name == cell.variant.name) {
                 Some((_, evals)) => _ = evals.insert(cell.eval.clone()),
                 None => needed.push((cell.variant.clone(), BTreeSet::from([cell.eval.clone()]))),
@@ -188,7 +187,8 @@ impl Plan {
         };
         let record = Record::read(&self.result_folder(run)).ok().flatten().unwrap_or_default();
         let missing = run.evals.iter().filter(|eval| !record.evals.contains_key(*eval));
-        let evaluated: f64 = missing.map(|eval| run.eval_samples(eval, self.request.scale)).sum();
+        let evaluated: f64 =
+            missing.map(|eval| run.prepared.task.eval_samples(eval, self.request.scale)).sum();
         // A solve costs about a third of a gradient with as many iterations.
         let (per_step, per_eval) = run.prepared.iterations;
         let solve = pace / 3.0 * (per_eval as f64 / per_step.max(1.0));
@@ -222,7 +222,7 @@ impl Planned {
         let published = task.prepare(&place, variant.text(), &variant.set)?;
         let prepared = task.prepare(&place, variant.text(), &keys(request, variant, &published, seed))?;
         Ok(Self {
-            name: format!("{}-s{seed}", variant.name),
+            name: variant.run(seed),
             variant: variant.clone(),
             seed,
             evals: evals.clone(),
@@ -251,22 +251,6 @@ impl Planned {
             }
         }
         Ok(seconds)
-    }
-
-    /// Samples of an evaluation, counted in those of the training's size.
-    fn eval_samples(&self, eval: &str, scale: Scale) -> f64 {
-        let set = evaluation_sets().ok().and_then(|sets| sets.into_iter().find(|set| set.name == eval));
-        match (self.prepared.task, set) {
-            (TaskKind::Maze, Some(set)) => {
-                let agents = (set.shape.height() / 2) * (set.shape.width() / 2);
-                scale.samples(set.count, agents) as f64 * agents as f64 / 81.0
-            }
-            (TaskKind::Mnist | TaskKind::Cnn, _) => {
-                let draws = if eval.starts_with("drop") || eval.starts_with("noise") { 3.0 } else { 1.0 };
-                scale.samples(10_000, 81) as f64 * draws
-            }
-            _ => scale.samples(2_000, 81) as f64,
-        }
     }
 }
 

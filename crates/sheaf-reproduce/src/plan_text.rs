@@ -55,7 +55,10 @@ impl Plan {
     /// What came out of a finished run: its time, and the first result of its first evaluations.
     pub fn outcome(&self, run: &Planned) -> String {
         let record = Record::read(&self.result_folder(run)).ok().flatten().unwrap_or_default();
-        let results = record.evals.iter().filter_map(|(eval, values)| {
+        // The evaluation of the training's own samples comes first.
+        let mut evals: Vec<_> = record.evals.iter().collect();
+        evals.sort_by_key(|(eval, _)| !["test", "none"].contains(&eval.as_str()));
+        let results = evals.into_iter().filter_map(|(eval, values)| {
             let metric =
                 [Metric::Solved, Metric::Accuracy].into_iter().find(|m| values.contains_key(m.key()))?;
             Some(format!("{eval} {} {:.1} %", metric.key(), 100.0 * values[metric.key()]))

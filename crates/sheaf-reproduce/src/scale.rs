@@ -53,17 +53,12 @@ impl Scale {
 
     /// Keys that change an experiment of `steps` steps.
     pub fn overrides(self, task: TaskKind, steps: u64) -> Vec<String> {
-        let own: &[&str] = match (self, task) {
-            (Self::Full, _) => return Vec::new(),
-            (Self::Half, _) => return vec![format!("train.steps={}", (steps / 2).max(1))],
-            (Self::Tenth, _) => return vec![format!("train.steps={}", (steps / 10).max(1))],
-            (Self::Quick, TaskKind::Maze) => {
-                &["data.count=64", "data.test_count=8", "eval.test=8", "eval.larger=0"]
-            }
-            (Self::Quick, TaskKind::Sudoku) => &["data.count=32", "data.test_count=8", "eval.test=8"],
-            (Self::Quick, TaskKind::Mnist) => &["data.count=128", "eval.test=8", "eval.long=0"],
-            (Self::Quick, TaskKind::Cnn) => &["data.count=128", "eval.test=8"],
-        };
+        match self {
+            Self::Full => return Vec::new(),
+            Self::Half => return vec![format!("train.steps={}", (steps / 2).max(1))],
+            Self::Tenth => return vec![format!("train.steps={}", (steps / 10).max(1))],
+            Self::Quick => {}
+        }
         let common = [
             format!("train.steps={QUICK_STEPS}"),
             format!("train.batch={QUICK_BATCH}"),
@@ -73,7 +68,7 @@ impl Scale {
             "train.eval_every=4".into(),
             "train.checkpoint_every=4".into(),
         ];
-        own.iter().map(ToString::to_string).chain(common).collect()
+        task.quick_keys().iter().map(ToString::to_string).chain(common).collect()
     }
 
     /// Samples of an evaluation of `count` samples with `agents` agents each.
@@ -147,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_fraction_of_the_schedule_changes_its_steps_alone() {
-        for task in [TaskKind::Maze, TaskKind::Sudoku, TaskKind::Mnist, TaskKind::Cnn] {
+        for task in TaskKind::ALL {
             let steps = |scale: Scale, steps| scale.overrides(task, steps);
             assert_eq!(steps(Scale::Full, 31_250), [""; 0]);
             assert_eq!(steps(Scale::Half, 31_250), ["train.steps=15625"]);

@@ -146,7 +146,7 @@ struct Part<'a> {
 /// their own, and so have quick runs, which would be a dot beside the curve of a whole schedule.
 fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Block>> {
     let mut found: BTreeMap<(bool, &str), Vec<Learning>> = BTreeMap::new();
-    for cell in table.rows.iter().flat_map(|row| &row.cells).flatten() {
+    for cell in table.cells() {
         let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
         let Some(record) = results.of(scale, &cell.variant.name).first().copied() else { continue };
         let folder = Record::folder(&results.folder, &record.scale, &record.run);
@@ -172,10 +172,8 @@ fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Bloc
 
 /// Every run of the tables: what it was, how long it took, and the command that repeats it.
 fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
-    let cells = || tables.iter().flat_map(|t| &t.rows).flat_map(|row| &row.cells).flatten();
-    let needed = |record: &&Record| {
-        cells().any(|cell| record.run == format!("{}-s{}", cell.variant.name, record.seed))
-    };
+    let cells = || tables.iter().flat_map(Table::cells);
+    let needed = |record: &&Record| cells().any(|cell| record.run == cell.variant.run(record.seed));
     let records: Vec<&Record> = results.all().filter(needed).collect();
     if records.is_empty() {
         return vec![Block::Heading(2, "Runs".into()), Block::Text("None.".into())];
@@ -215,10 +213,9 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
 fn command(tables: &[Table], record: &Record) -> String {
     let Record { experiment, seed, scale, steps, published_steps, .. } = record;
     if *scale == Scale::Quick.name() {
-        let own = |cell: &&Cell| record.run == format!("{}-s{seed}", cell.variant.name);
-        let cells =
-            |table: &'_ Table| table.rows.iter().flat_map(|row| &row.cells).flatten().find(own).cloned();
-        let found = tables.iter().find_map(|table| cells(table).map(|cell| (table.name, cell.variant.name)));
+        let own = |cell: &&Cell| record.run == cell.variant.run(*seed);
+        let found =
+            tables.iter().find_map(|table| Some((table.name, &table.cells().find(own)?.variant.name)));
         let (table, only) =
             found.map_or(("all", String::new()), |(table, name)| (table, format!(" --only {name}")));
         return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed} --out DIR");
