@@ -174,17 +174,10 @@ impl Plan {
 
     /// Estimated seconds until a run is finished, where its pace is known.
     pub fn seconds_left(&self, run: &Planned) -> Option<f64> {
-        let state = self.state(run);
-        if state == State::Finished {
+        if self.state(run) == State::Finished {
             return Some(0.0);
         }
         let pace = *self.pace.get(&format!("{}/{}", self.request.scale.name(), run.variant.name))?;
-        let train = &run.prepared.train;
-        let steps = match (&state, newest(&self.run_folder(run))) {
-            (State::Trained, _) => 0,
-            (_, Some(done)) => train.steps.saturating_sub(done),
-            _ => train.steps,
-        };
         let record = Record::read(&self.result_folder(run)).ok().flatten().unwrap_or_default();
         let missing = run.evals.iter().filter(|eval| !record.evals.contains_key(*eval));
         let evaluated: f64 =
@@ -192,7 +185,17 @@ impl Plan {
         // A solve costs about a third of a gradient with as many iterations.
         let (per_step, per_eval) = run.prepared.iterations;
         let solve = pace / 3.0 * (per_eval as f64 / per_step.max(1.0));
-        Some(steps as f64 * train.batch as f64 * pace + evaluated * solve)
+        let samples = self.steps_left(run) as f64 * run.prepared.train.batch as f64;
+        Some(samples * pace + evaluated * solve)
+    }
+
+    /// Updates that a run still has to make; one that failed goes on from its newest checkpoint, too.
+    pub fn steps_left(&self, run: &Planned) -> u64 {
+        let folder = self.run_folder(run);
+        if self.state(run) == State::Finished || folder.join("final.safetensors").is_file() {
+            return 0;
+        }
+        run.prepared.train.steps.saturating_sub(newest(&folder).unwrap_or(0))
     }
 
     /// Bytes that the folders of unfinished runs will take.

@@ -69,15 +69,6 @@ impl Plan {
         format!("finished in {time}; {}", results.join(", ")).trim_end_matches("; ").to_string()
     }
 
-    /// Updates that a run still has to make.
-    fn steps_left(&self, run: &Planned) -> u64 {
-        match self.state(run) {
-            State::Finished | State::Trained => 0,
-            State::Started(step) => run.prepared.train.steps.saturating_sub(step),
-            State::Failed(_) | State::Missing => run.prepared.train.steps,
-        }
-    }
-
     /// Estimated seconds of all runs after this one.
     pub fn seconds_after(&self, index: usize) -> f64 {
         self.runs.iter().skip(index + 1).filter_map(|run| self.seconds_left(run)).sum()

@@ -218,7 +218,10 @@ fn a_run_that_loses_its_numbers_says_so_costs_no_other_and_goes_on_without_the_b
         assert_eq!(record(folder, "out", "maze-mpnn-cm-max-s42")["status"], "failed");
         assert_eq!(record(folder, "out", "maze-mpnn-cm-mean-s42")["status"], "finished");
     }
+    let list = ok(folder, &format!("{arguments} --list"));
+    assert!(list.contains("1 finished; 4 steps to make"), "steps that were made are kept: {list}");
     ok(folder, &format!("{arguments} --on-nan rollback"));
+    assert!(report().contains("--seeds 42 --on-nan rollback --out DIR`"), "{}", report());
     assert!(
         report().contains("; batches left out for lost numbers: ") && !report().contains("failed"),
         "{}",

@@ -211,21 +211,22 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
 /// The command that repeats a run: its training alone, or, where much more than the steps was reduced, training and
 /// evaluation in the first table that has it.
 fn command(tables: &[Table], record: &Record) -> String {
-    let Record { experiment, seed, scale, steps, published_steps, .. } = record;
+    let Record { experiment, seed, scale, steps, published_steps, left_out, .. } = record;
+    let on_nan = if *left_out > 0 { " --on-nan rollback" } else { "" };
     if *scale == Scale::Quick.name() {
         let own = |cell: &&Cell| record.run == cell.variant.run(*seed);
         let found =
             tables.iter().find_map(|table| Some((table.name, &table.cells().find(own)?.variant.name)));
         let (table, only) =
             found.map_or(("all", String::new()), |(table, name)| (table, format!(" --only {name}")));
-        return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed} --out DIR");
+        return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed}{on_nan} --out DIR");
     }
     let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();
     let steps = match *steps == *published_steps || *steps == 0 {
         true => String::new(),
         false => format!(" --set train.steps={steps}"),
     };
-    format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed} --out RUN")
+    format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed}{on_nan} --out RUN")
 }
 
 /// A time as people say it.
