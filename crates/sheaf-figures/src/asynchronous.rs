@@ -81,6 +81,16 @@ pub fn parse(place: &str, text: &str, columns: usize, panels: &mut Vec<Panel>) -
     Ok(())
 }
 
+/// A task as a title, and what its share is of: puzzles are solved, pictures recognised.
+fn named(task: &str) -> (&str, &'static str) {
+    match task {
+        "maze" => ("Maze", "solved (%)"),
+        "sudoku" => ("Sudoku", "solved (%)"),
+        "mnist" => ("MNIST", "accuracy (%)"),
+        other => (other, "solved (%)"),
+    }
+}
+
 /// The figure: a row for every task, and one for the convex problem.
 pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
     let mut tasks: Vec<&str> = panels.iter().map(|panel| panel.task.as_str()).collect();
@@ -104,7 +114,7 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                     Axes { log: true, ..Axes::new("iteration", "relative error (convex problem)") }
                 } else {
                     let y_range = Some((0.0, 1.02));
-                    Axes { percent: true, y_range, marks: Marks::Dots, ..Axes::new(label, "solved (%)") }
+                    Axes { percent: true, y_range, marks: Marks::Dots, ..Axes::new(label, named(task).1) }
                 };
                 let left = column as f64 * FULL / 3.0;
                 // The curves of a task have one legend; those of the convex problem differ from panel to panel.
@@ -112,7 +122,7 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                     curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone())).collect();
                 // The values of a convex panel are those of the lag, which the other rows have as their axis.
                 let (title, legend_height) =
-                    if task.is_empty() { (*label, LEGEND + SECOND) } else { (*task, LEGEND) };
+                    if task.is_empty() { (*label, LEGEND + SECOND) } else { (named(task).0, LEGEND) };
                 if !task.is_empty() && column == 0 {
                     legend::lines(sheet, (44.0, top + 10.0), names)?;
                 } else if task.is_empty() {

@@ -111,12 +111,16 @@ impl<'a> Axes<'a> {
         let power = |y: &f64| powers.label(*y);
         let plain = |y: &f64| if self.percent { format!("{:.0}", 100.0 * y) } else { short(*y) };
         let (across, up) = (xs.0..xs.1, ys.0..ys.1);
+        // A number of four digits needs room for another one before the next.
+        let most = ((width - 62.0) / 32.0).clamp(2.0, 6.0) as usize;
         match (self.log_x, self.log) {
-            (false, false) => self.plot(&mut builder, (across, &number), (up, &plain), curves)?,
-            (false, true) => self.plot(&mut builder, (across, &number), (powers.clone(), &power), curves)?,
-            (true, false) => self.plot(&mut builder, (counts.clone(), &count), (up, &plain), curves)?,
+            (false, false) => self.plot(&mut builder, (across, &number, most), (up, &plain), curves)?,
+            (false, true) => {
+                self.plot(&mut builder, (across, &number, most), (powers.clone(), &power), curves)?;
+            }
+            (true, false) => self.plot(&mut builder, (counts.clone(), &count, most), (up, &plain), curves)?,
             (true, true) => {
-                self.plot(&mut builder, (counts.clone(), &count), (powers.clone(), &power), curves)?;
+                self.plot(&mut builder, (counts.clone(), &count, most), (powers.clone(), &power), curves)?;
             }
         }
         let middle = top + 0.5 * (height - (top - y) - 24.0);
@@ -124,11 +128,11 @@ impl<'a> Axes<'a> {
         sheet.text(x + 12.0 + 0.5 * (width + 26.0), y + height - 5.0, SMALL, Anchor::Middle, self.x)
     }
 
-    /// Axes, grid and curves; each axis comes with the texts of its ticks.
+    /// Axes, grid and curves; each axis comes with the texts of its ticks, the horizontal one with how many it has at most.
     fn plot<'b, X, Y>(
         &self,
         builder: &mut ChartBuilder<'_, '_, SVGBackend<'b>>,
-        x: (X, &Label<'_>),
+        x: (X, &Label<'_>, usize),
         y: (Y, &Label<'_>),
         curves: &[(&Curve, Colour)],
     ) -> Result<()>
@@ -140,7 +144,7 @@ impl<'a> Axes<'a> {
     {
         let mut chart = drawn(builder.build_cartesian_2d(x.0, y.0))?;
         let mut mesh = chart.configure_mesh();
-        mesh.x_labels(6).y_labels(6).max_light_lines(1);
+        mesh.x_labels(x.2).y_labels(6).max_light_lines(1);
         mesh.bold_line_style(stroke(GRID, 0.5)).light_line_style(plotters::style::TRANSPARENT);
         mesh.axis_style(stroke(INK, 0.7)).label_style(style(SMALL, INK, false));
         mesh.x_label_formatter(x.1).y_label_formatter(y.1);

@@ -11,6 +11,8 @@ use sheaf_learn::train::file::write_whole;
 /// The fonts of all figures.
 const FONTS: [&[u8]; 2] =
     [include_bytes!("../assets/DejaVuSans.ttf"), include_bytes!("../assets/DejaVuSans-Bold.ttf")];
+/// Pixels of the page in an inch, as in CSS: a figure of 680 pixels is 7 inches wide in every format.
+const PER_INCH: f32 = 96.0;
 /// Pixels of a PNG per pixel of the page: 288 dots an inch.
 const PNG_SCALE: f32 = 3.0;
 
@@ -75,8 +77,8 @@ impl Figure {
             Format::Png => png(&pixels(&self.svg, PNG_SCALE)?),
             Format::Pdf => {
                 let options = svg2pdf::ConversionOptions::default();
-                svg2pdf::to_pdf(&tree(&self.svg)?, options, svg2pdf::PageOptions::default())
-                    .map_err(|e| failed(&e))
+                let page = svg2pdf::PageOptions { dpi: PER_INCH };
+                svg2pdf::to_pdf(&tree(&self.svg)?, options, page).map_err(|e| failed(&e))
             }
         }
     }

@@ -6,14 +6,23 @@ use crate::chart::dash;
 use crate::colour::{Colour, FAINT};
 use crate::sheet::{Anchor, SMALL, Sheet};
 
-/// Width of a glyph relative to the size of the text, on average; keys need no more than that.
-const GLYPH: f64 = 0.6;
 /// Length of the sample of a line.
 const SAMPLE: f64 = 14.0;
 
-/// The width of a text, roughly.
+/// The width of a text, never much less than it is: keys need no more than that.
 pub fn width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * GLYPH
+    text.chars().map(glyph).sum::<f64>() * size
+}
+
+/// The width of a glyph of DejaVu Sans relative to the size of the text, by groups of like ones.
+fn glyph(c: char) -> f64 {
+    match c {
+        ' ' | '.' | ',' | ':' | ';' | '/' | 'i' | 'j' | 'l' => 0.33,
+        '(' | ')' | '-' | 'f' | 'r' | 't' | '₀'..='₉' => 0.41,
+        '%' | '=' | '−' | 'M' | 'W' | 'm' | 'w' => 0.95,
+        'A'..='Z' => 0.72,
+        _ => 0.64,
+    }
 }
 
 /// A horizontal colour bar with a label and the texts of its two ends; returns its right end.

@@ -214,6 +214,9 @@ fn every_format_holds_the_figure() {
         figure.write(&path).unwrap();
         assert!(std::fs::read(&path).unwrap().starts_with(start), "{name}");
     }
+    // 680 pixels at 96 an inch are 510 points at 72: a page as wide as the text of a paper.
+    let pdf = figure.bytes(Format::Pdf).unwrap();
+    assert!(pdf.windows(17).any(|part| part == b"/MediaBox [0 0 51"), "a page of another width");
     // The text is there as outlines of our own fonts: a figure with text has more dark pixels than one without.
     let dark = |svg: &str| {
         let figure = figure.clone().with_svg(svg.to_string());

@@ -6,12 +6,11 @@ use std::time::Instant;
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::train::file::write_whole;
-use sheaf_tasks::maze::suite::evaluation_sets;
 
 use crate::Scale;
 use crate::record::{Record, Status};
 use crate::tables::{self, Table, Variant};
-use crate::task::{DataPlaces, Prepared, TaskKind};
+use crate::task::{DataPlaces, Prepared};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -26,6 +25,8 @@ pub struct Request {
     pub out: PathBuf,
     /// Where data lie.
     pub places: DataPlaces,
+    /// Whether a run that loses its numbers goes on without the bad batch.
+    pub rollback: bool,
     /// The command, for records.
     pub command: String,
     /// The commit of the program, for records.
@@ -75,14 +76,13 @@ pub struct Plan {
     pace: BTreeMap<String, f64>,
 }
 
-/// Picks tables by name (`all` for all of them), and rows by their names or by the experiments in them; unknown names are
-/// errors that list the known ones.
+/// Picks tables by name (`all` for all of them), and rows by their names, their labels or the experiments in them; unknown
+/// names are errors that list the known ones.
 pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let known = tables::all();
-    let list = |names: Vec<&str>| names.join(", ");
     for name in names.iter().filter(|name| *name != "all") {
         if !known.iter().any(|table| table.name == name) {
-            let want = format!("all, {}", list(known.iter().map(|t| t.name).collect()));
+            let want = format!("all, {}", known.iter().map(|t| t.name).collect::<Vec<_>>().join(", "));
             return Err(Error::new(ErrorKind::Unsupported, "table", want, format!("`{name}`"))
                 .hint("`sheaf reproduce --help` says what they are"));
         }
@@ -91,11 +91,12 @@ pub fn choose(names: &[String], only: &[String]) -> Result<Vec<Table>> {
     let mut chosen: Vec<Table> = known.into_iter().filter(asked).collect();
     for name in only {
         let mut rows = chosen.iter().flat_map(|table| &table.rows);
-        if !rows.any(|row| row.name == *name || row.experiments().any(|other| other == name)) {
-            let rows: Vec<&str> = chosen.iter().flat_map(|t| &t.rows).map(|row| row.name.as_str()).collect();
-            let want = format!("a row: {}", list(rows));
-            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`"))
-                .hint("an experiment can be named too, like maze; other tables have other rows; --list shows the runs"));
+        if !rows.any(|row| row.is_called(name) || row.experiments().any(|other| other == name)) {
+            let of = |table: &Table| format!("{} (of {})", table.row_names(), table.name);
+            let want = format!("a row: {}", chosen.iter().map(of).collect::<Vec<_>>().join("; "));
+            return Err(Error::new(ErrorKind::Unsupported, "--only", want, format!("`{name}`")).hint(
+                "a label of a report, like \"MPNN (PM; max)\", or an experiment, like maze, can be named too",
+            ));
         }
     }
     if !only.is_empty() {
@@ -110,7 +111,7 @@ impl Plan {
     /// Lists the runs of a request.
     pub fn new(request: Request) -> Result<Self> {
         let mut needed: Vec<(Variant, BTreeSet<String>)> = Vec::new();
-        for cell in request.tables.iter().flat_map(|t| &t.rows).flat_map(|row| &row.cells).flatten() {
+        for cell in request.tables.iter().flat_map(Table::cells) {
             match needed.iter_mut().find(|(variant, _)| variant.name == cell.variant.name) {
                 Some((_, evals)) => _ = evals.insert(cell.eval.clone()),
                 None => needed.push((cell.variant.clone(), BTreeSet::from([cell.eval.clone()]))),
@@ -173,24 +174,28 @@ impl Plan {
 
     /// Estimated seconds until a run is finished, where its pace is known.
     pub fn seconds_left(&self, run: &Planned) -> Option<f64> {
-        let state = self.state(run);
-        if state == State::Finished {
+        if self.state(run) == State::Finished {
             return Some(0.0);
         }
         let pace = *self.pace.get(&format!("{}/{}", self.request.scale.name(), run.variant.name))?;
-        let train = &run.prepared.train;
-        let steps = match (&state, newest(&self.run_folder(run))) {
-            (State::Trained, _) => 0,
-            (_, Some(done)) => train.steps.saturating_sub(done),
-            _ => train.steps,
-        };
         let record = Record::read(&self.result_folder(run)).ok().flatten().unwrap_or_default();
         let missing = run.evals.iter().filter(|eval| !record.evals.contains_key(*eval));
-        let evaluated: f64 = missing.map(|eval| run.eval_samples(eval, self.request.scale)).sum();
+        let evaluated: f64 =
+            missing.map(|eval| run.prepared.task.eval_samples(eval, self.request.scale)).sum();
         // A solve costs about a third of a gradient with as many iterations.
         let (per_step, per_eval) = run.prepared.iterations;
         let solve = pace / 3.0 * (per_eval as f64 / per_step.max(1.0));
-        Some(steps as f64 * train.batch as f64 * pace + evaluated * solve)
+        let samples = self.steps_left(run) as f64 * run.prepared.train.batch as f64;
+        Some(samples * pace + evaluated * solve)
+    }
+
+    /// Updates that a run still has to make; one that failed goes on from its newest checkpoint, too.
+    pub fn steps_left(&self, run: &Planned) -> u64 {
+        let folder = self.run_folder(run);
+        if self.state(run) == State::Finished || folder.join("final.safetensors").is_file() {
+            return 0;
+        }
+        run.prepared.train.steps.saturating_sub(newest(&folder).unwrap_or(0))
     }
 
     /// Bytes that the folders of unfinished runs will take.
@@ -220,7 +225,7 @@ impl Planned {
         let published = task.prepare(&place, variant.text(), &variant.set)?;
         let prepared = task.prepare(&place, variant.text(), &keys(request, variant, &published, seed))?;
         Ok(Self {
-            name: format!("{}-s{seed}", variant.name),
+            name: variant.run(seed),
             variant: variant.clone(),
             seed,
             evals: evals.clone(),
@@ -250,22 +255,6 @@ impl Planned {
         }
         Ok(seconds)
     }
-
-    /// Samples of an evaluation, counted in those of the training's size.
-    fn eval_samples(&self, eval: &str, scale: Scale) -> f64 {
-        let set = evaluation_sets().ok().and_then(|sets| sets.into_iter().find(|set| set.name == eval));
-        match (self.prepared.task, set) {
-            (TaskKind::Maze, Some(set)) => {
-                let agents = (set.shape.height() / 2) * (set.shape.width() / 2);
-                scale.samples(set.count, agents) as f64 * agents as f64 / 81.0
-            }
-            (TaskKind::Mnist | TaskKind::Cnn, _) => {
-                let draws = if eval.starts_with("drop") || eval.starts_with("noise") { 3.0 } else { 1.0 };
-                scale.samples(10_000, 81) as f64 * draws
-            }
-            _ => scale.samples(2_000, 81) as f64,
-        }
-    }
 }
 
 /// All keys of a run that differ from its file.
@@ -275,5 +264,8 @@ fn keys(request: &Request, variant: &Variant, published: &Prepared, seed: u64) -
     keys.extend(task.data_keys(&request.places));
     keys.extend(request.scale.overrides(task, steps));
     keys.push(format!("train.seed={seed}"));
+    if request.rollback {
+        keys.push("train.on_nan=rollback".into());
+    }
     keys
 }

@@ -1,7 +1,9 @@
 //! A plan in words: one line per run, and a summary.
 
 use crate::plan::{Plan, Planned, State};
+use crate::record::Record;
 use crate::report::duration;
+use crate::tables::Metric;
 
 impl Plan {
     /// One line per run: name, state, steps, time left.
@@ -50,13 +52,21 @@ impl Plan {
         )
     }
 
-    /// Updates that a run still has to make.
-    fn steps_left(&self, run: &Planned) -> u64 {
-        match self.state(run) {
-            State::Finished | State::Trained => 0,
-            State::Started(step) => run.prepared.train.steps.saturating_sub(step),
-            State::Failed(_) | State::Missing => run.prepared.train.steps,
-        }
+    /// What came out of a finished run: its time, and the first result of its first evaluations.
+    pub fn outcome(&self, run: &Planned) -> String {
+        let record = Record::read(&self.result_folder(run)).ok().flatten().unwrap_or_default();
+        // The evaluation of the training's own samples comes first.
+        let mut evals: Vec<_> = record.evals.iter().collect();
+        evals.sort_by_key(|(eval, _)| !["test", "none"].contains(&eval.as_str()));
+        let results = evals.into_iter().filter_map(|(eval, values)| {
+            let metric =
+                [Metric::Solved, Metric::Accuracy].into_iter().find(|m| values.contains_key(m.key()))?;
+            Some(format!("{eval} {} {:.1} %", metric.key(), 100.0 * values[metric.key()]))
+        });
+        // More would not fit a line; the report has all.
+        let results: Vec<String> = results.take(3).collect();
+        let time = duration(record.train_seconds + record.eval_seconds);
+        format!("finished in {time}; {}", results.join(", ")).trim_end_matches("; ").to_string()
     }
 
     /// Estimated seconds of all runs after this one.

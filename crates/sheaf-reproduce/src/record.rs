@@ -58,6 +58,9 @@ pub struct Record {
     pub status: Status,
     /// The error, if it failed.
     pub error: String,
+    /// Batches that were left out because a loss or gradient was not finite.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// Seconds of training, over all sessions.
     pub train_seconds: f64,
     /// Seconds of evaluation.
@@ -70,6 +73,10 @@ pub struct Record {
     pub command: String,
     /// Results by evaluation.
     pub evals: BTreeMap<String, Values>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Record {

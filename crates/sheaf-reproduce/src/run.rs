@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use sheaf_admm::Result;
+use sheaf_admm::{ErrorKind, Result};
 use sheaf_learn::config::RESUME_MAY_CHANGE;
 use sheaf_learn::train::{
-    CheckpointFile, Origin, Outcome, Progress, Run, TrainEvent, TrainObserver, WeightsFile, train,
+    CheckpointFile, Counters, Origin, Outcome, Progress, Run, TrainEvent, TrainObserver, WeightsFile, train,
 };
 
 use crate::machine;
@@ -53,7 +53,8 @@ pub fn run(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
     if let Err(error) = &ended {
         let folder = plan.result_folder(planned);
         let mut record = begin(plan, planned)?;
-        (record.status, record.error) = (Status::Failed, error.to_string().replace('\n', " "));
+        let said = error.to_string().replace("\nhint: ", "; ").replace('\n', " ");
+        (record.status, record.error) = (Status::Failed, said);
         if record.commit.is_empty() {
             record.commit.clone_from(&plan.request.commit);
         }
@@ -94,7 +95,9 @@ fn attempt(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
     }
     if record.steps == 0 {
         record.steps = planned.prepared.train.steps;
-        record.train_seconds = trained_for(plan, planned)?;
+        if let Some(counters) = counters(plan, planned)? {
+            (record.train_seconds, record.left_out) = (counters.elapsed_seconds, counters.skipped);
+        }
         record.commit.clone_from(&plan.request.commit);
         record.write(&results)?;
         keep(&folder, &results)?;
@@ -141,18 +144,25 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
         origin: Origin { commit: &plan.request.commit, stage: None },
     };
     let mut observer = Observer { now: Now { doing: "training".into(), ..now }, watch };
-    match train(&mut *model, &run, &mut observer, stop)? {
+    let outcome = train(&mut *model, &run, &mut observer, stop).map_err(|error| match error.kind() {
+        // The same seed loses the same numbers again.
+        ErrorKind::NotFinite if !plan.request.rollback => {
+            error.hint("--on-nan rollback goes on from the last good checkpoint and leaves the bad batch out")
+        }
+        _ => error,
+    });
+    match outcome? {
         Outcome::Finished { .. } => Ok(Ended::Finished),
         Outcome::Interrupted { .. } => Ok(Ended::Interrupted),
     }
 }
 
-/// Seconds of training over all sessions, as the last checkpoint has them.
-fn trained_for(plan: &Plan, planned: &Planned) -> Result<f64> {
+/// What the newest checkpoint counted: seconds over all sessions, batches that were left out.
+fn counters(plan: &Plan, planned: &Planned) -> Result<Option<Counters>> {
     let folder = plan.run_folder(planned);
-    let Some(step) = newest(&folder) else { return Ok(0.0) };
+    let Some(step) = newest(&folder) else { return Ok(None) };
     let path = folder.join(format!("checkpoints/step-{step:08}.safetensors"));
-    Ok(CheckpointFile::read(&path)?.counters()?.elapsed_seconds)
+    CheckpointFile::read(&path)?.counters().map(Some)
 }
 
 struct Observer<'a, 'w> {

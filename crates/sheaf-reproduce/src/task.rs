@@ -67,6 +67,9 @@ const DRAWS: usize = 3;
 const SUITE_SEED: u64 = 0;
 
 impl TaskKind {
+    /// All tasks.
+    pub const ALL: [Self; 4] = [Self::Maze, Self::Sudoku, Self::Mnist, Self::Cnn];
+
     /// Its name in experiments.
     pub fn name(self) -> &'static str {
         match self {
@@ -96,6 +99,31 @@ impl TaskKind {
                 vec![format!("data.source={}", quoted(file)), "data.count=0".into()]
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Keys that make data and evaluations small, for quick runs.
+    pub fn quick_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Maze => &["data.count=64", "data.test_count=8", "eval.test=8", "eval.larger=0"],
+            Self::Sudoku => &["data.count=32", "data.test_count=8", "eval.test=8"],
+            Self::Mnist => &["data.count=128", "eval.test=8", "eval.long=0"],
+            Self::Cnn => &["data.count=128", "eval.test=8"],
+        }
+    }
+
+    /// Samples of an evaluation, counted in those of the training's size, for estimates of its time.
+    pub fn eval_samples(self, eval: &str, scale: Scale) -> f64 {
+        match self {
+            Self::Maze => suite_set(eval).map_or(0.0, |SuiteSet { shape, count, .. }| {
+                let agents = (shape.height() / 2) * (shape.width() / 2);
+                scale.samples(count, agents) as f64 * agents as f64 / 81.0
+            }),
+            Self::Sudoku => scale.samples(2_000, 81) as f64,
+            Self::Mnist | Self::Cnn => {
+                let drawn = eval.starts_with("drop") || eval.starts_with("noise");
+                scale.samples(10_000, 81) as f64 * if drawn { DRAWS as f64 } else { 1.0 }
+            }
         }
     }
 

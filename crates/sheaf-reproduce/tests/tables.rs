@@ -19,6 +19,7 @@ fn request(tables: &[&str], only: &[&str], scale: Scale, out: &Path) -> Request 
         seeds: vec![42],
         out: out.into(),
         places: DataPlaces { mnist: "nowhere".into(), sudoku: None },
+        rollback: false,
         command: "test".into(),
         commit: "unknown".into(),
     }
@@ -38,7 +39,7 @@ fn every_experiment_of_every_table_is_valid_at_every_scale() {
                 batch: run.prepared.train.batch,
                 ..Record::default()
             };
-            let reduced = scale.reduction(&record);
+            let reduced = scale.reduction(&[&record]);
             assert_eq!(reduced.is_empty(), scale == Scale::Full, "{}: {reduced}", run.name);
             // A thousand held-out samples take longer than all steps of a quick run.
             let small = run.prepared.config.contains("\ntest = 8\n");
@@ -70,10 +71,11 @@ fn unknown_tables_and_rows_are_refused_with_the_known_ones() {
     assert!(error.to_string().contains("maze-baselines, sudoku-baselines"), "{error}");
     let error = choose(&["maze-baselines".into()], &["pm".into()]).unwrap_err();
     assert!(error.to_string().contains("pm-max, pm-mean, cm-max"), "{error}");
+    assert!(error.to_string().contains("hint: a label of a report"), "{error}");
 }
 
 #[test]
-fn only_takes_rows_and_experiments() {
+fn only_takes_rows_their_labels_and_experiments() {
     let folder = tempfile::tempdir().unwrap();
     let names = |tables: &[&str], only: &[&str]| -> Vec<String> {
         let plan = Plan::new(request(tables, only, Scale::Full, folder.path())).unwrap();
@@ -81,13 +83,22 @@ fn only_takes_rows_and_experiments() {
     };
     assert_eq!(names(&["sizes"], &["maze"]), ["maze-s42"]);
     assert_eq!(names(&["sizes"], &["n-19"]), ["maze-s42", "maze-mpnn-pm-max-s42"]);
+    assert_eq!(names(&["maze-baselines"], &["MPNN (PM; max)"]), ["maze-mpnn-pm-max-s42"]);
+    assert_eq!(names(&["ablations"], &["k = 5"]), ["mnist-k-5-s42", "maze-k-5-s42", "sudoku-k-5-s42"]);
+    // Every row of a report can be asked for by what the report calls it.
+    for table in tables::all() {
+        for row in &table.rows {
+            let found = choose(&[table.name.into()], std::slice::from_ref(&row.label)).unwrap();
+            assert!(found[0].rows.contains(row), "{}: {}", table.name, row.label);
+        }
+    }
     assert_eq!(names(&["stalks"], &["maze-shared-10-16"]), ["maze-shared-10-16-s42"]);
     let both = choose(&["maze-baselines".into(), "sizes".into()], &["maze".into()]).unwrap();
     assert_eq!(both.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [1, 15]);
     // A name means one thing: no row is called like an experiment.
     let all = tables::all();
     let rows = || all.iter().flat_map(|table| &table.rows);
-    assert!(rows().flat_map(|row| row.experiments()).all(|name| rows().all(|row| row.name != *name)));
+    assert!(rows().flat_map(|row| row.experiments()).all(|name| rows().all(|row| !row.is_called(name))));
 }
 
 #[test]
@@ -101,6 +112,54 @@ fn a_report_without_records_says_that_nothing_was_run() {
         "{text}"
     );
     assert!(Results::read(&folder.path().join("none")).is_err());
+}
+
+#[test]
+fn a_row_shows_the_largest_scale_that_was_run_and_says_how_much_was_reduced() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = choose(&["maze-baselines".into()], &["cm-max".into()]).unwrap();
+    // From the smallest scale to the largest: each takes the place of the one before.
+    for (scale, steps) in Scale::ALL.into_iter().rev().zip([8, 3_125, 15_625, 31_250]) {
+        let run = "maze-mpnn-cm-max-s42".to_string();
+        let values =
+            BTreeMap::from([("solved".to_string(), steps as f64 / 1e5), ("samples".into(), 1_000.0)]);
+        let record = Record {
+            scale: scale.name().into(),
+            steps,
+            published_steps: 31_250,
+            evals: [("test".to_string(), values)].into(),
+            run: run.clone(),
+            ..Record::default()
+        };
+        record.write(&Record::folder(folder.path(), scale.name(), &run)).unwrap();
+        let results = Results::read(folder.path()).unwrap();
+        let text = report::text(&table, &results, &Scale::ALL).unwrap();
+        assert!(text.contains(&format!("| {:.1} [1] / 35.1 ± 37.2 |", steps as f64 / 1e3)), "{text}");
+        assert!(text.contains(&format!("| {} |", scale.reduction(&[&record]))), "{text}");
+    }
+}
+
+#[test]
+fn learning_curves_are_drawn_task_by_task_and_quick_runs_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = choose(&["ablations".into()], &["k-1".into(), "k-2".into()]).unwrap();
+    for (scale, run) in [
+        (Scale::Full, "maze-k-1-s42"),
+        (Scale::Tenth, "maze-k-2-s42"),
+        (Scale::Tenth, "mnist-k-1-s42"),
+        (Scale::Quick, "mnist-k-2-s42"),
+    ] {
+        let place = Record::folder(folder.path(), scale.name(), run);
+        let record = Record { scale: scale.name().into(), run: run.into(), ..Record::default() };
+        record.write(&place).unwrap();
+        std::fs::write(place.join("metrics.jsonl"), "{\"step\":1,\"samples\":8,\"loss\":0.5}\n").unwrap();
+    }
+    report::write(&table, &Results::read(folder.path()).unwrap(), &Scale::ALL, folder.path()).unwrap();
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let drawings: Vec<&str> = page.split("<figure>").skip(1).collect();
+    let held = |drawing: &&str| ["maze-k-1-s42", "maze-k-2-s42"].map(|run| drawing.contains(run));
+    assert_eq!(drawings.iter().map(held).collect::<Vec<_>>(), [[true; 2], [false; 2], [false; 2]]);
+    assert!(drawings[2].contains("mnist-k-2-s42") && drawings[2].contains("of quick runs"));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sheaf_reproduce::{Scale, tables};
 
-use super::{seed, threads};
+use super::{OnNanArg, seed, threads};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -26,19 +26,20 @@ pub struct ReproduceArgs {
     #[arg(value_name = "TABLE", required = true, value_parser = PossibleValuesParser::new(names()))]
     pub tables: Vec<String>,
     /// How much of the published schedules
-    #[arg(long, value_enum, default_value = "full")]
-    pub scale: ScaleArg,
+    #[arg(long, value_parser = scales(), default_value = Scale::Full.name())]
+    pub scale: Scale,
     /// Seeds of the runs; the paper's three if not given, one of them at scale quick
     #[arg(long, value_name = "S,S,…", value_delimiter = ',', value_parser = seed, allow_hyphen_values = true)]
     pub seeds: Vec<u64>,
-    /// Only this row, or this experiment in all rows; may be repeated
+    /// Only this row, by its name (--list shows them) or by its label in reports, or this experiment in all rows; may be
+    /// repeated
     #[arg(long, value_name = "ROW")]
     pub only: Vec<String>,
-    /// Show the plan and how far every run is, and run nothing
+    /// Show the plan, how far every run is and the names that --only takes, and run nothing
     #[arg(long)]
     pub list: bool,
     /// Write the report of these results and run nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "scale", "seeds", "mnist", "sudoku", "threads"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "scale", "seeds", "mnist", "sudoku", "on_nan", "threads"])]
     pub from: Option<PathBuf>,
     /// Folder with the files of MNIST
     #[arg(long, value_name = "DIR", default_value = "data/mnist")]
@@ -46,6 +47,9 @@ pub struct ReproduceArgs {
     /// Puzzles to take instead of generated ones
     #[arg(long, value_name = "FILE.csv")]
     pub sudoku: Option<PathBuf>,
+    /// Reaction to a loss or gradient that is not finite
+    #[arg(long, value_enum, default_value = "stop")]
+    pub on_nan: OnNanArg,
     /// Threads; one per core if not given
     #[arg(long, value_name = "T", value_parser = threads)]
     pub threads: Option<usize>,
@@ -54,25 +58,9 @@ pub struct ReproduceArgs {
     pub out: PathBuf,
 }
 
-/// How much of the published schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScaleArg {
-    /// All of them
-    Full,
-    /// Half of their steps
-    Half,
-    /// A few steps on small data: a test, not comparable with anything
-    Quick,
-}
-
-impl From<ScaleArg> for Scale {
-    fn from(arg: ScaleArg) -> Self {
-        match arg {
-            ScaleArg::Full => Self::Full,
-            ScaleArg::Half => Self::Half,
-            ScaleArg::Quick => Self::Quick,
-        }
-    }
+fn scales() -> impl TypedValueParser<Value = Scale> {
+    let value = |scale: Scale| PossibleValue::new(scale.name()).help(scale.about());
+    PossibleValuesParser::new(Scale::ALL.map(value)).try_map(|name| Scale::named(&name).ok_or(name))
 }
 
 fn names() -> Vec<&'static str> {

@@ -13,7 +13,7 @@ use sheaf_reproduce::task::DataPlaces;
 use sheaf_reproduce::{Plan, Request, Scale, tables};
 
 use super::{COMMIT, Ending, Job, use_threads};
-use crate::args::ReproduceArgs;
+use crate::args::{OnNanArg, ReproduceArgs};
 use crate::interrupt::stop_flag;
 use crate::progress::say;
 use crate::report::Report;
@@ -32,7 +32,7 @@ pub struct Reproduce {
 impl Reproduce {
     /// Checks the arguments.
     pub fn check(args: ReproduceArgs) -> Result<Self> {
-        let scale: Scale = args.scale.into();
+        let scale = args.scale;
         let mut seeds = args.seeds.clone();
         if seeds.is_empty() {
             seeds = if scale == Scale::Quick { vec![tables::SEEDS[0]] } else { tables::SEEDS.to_vec() };
@@ -48,6 +48,7 @@ impl Reproduce {
             seeds,
             out: args.out.clone(),
             places: DataPlaces { mnist: args.mnist.clone(), sudoku: args.sudoku.clone() },
+            rollback: args.on_nan == OnNanArg::Rollback,
             command: format!("sheaf {}", given.join(" ")),
             commit: if COMMIT.is_empty() { "unknown" } else { COMMIT }.into(),
         };
@@ -62,7 +63,8 @@ impl Job for Reproduce {
         if let Some(from) = &self.args.from {
             let results = Results::read(from)?;
             if results.is_empty() {
-                let want = "records of runs in its folders full, half or quick";
+                let want =
+                    format!("records of runs in its folders {}", Scale::ALL.map(Scale::name).join(", "));
                 return Err(Error::new(ErrorKind::Shape, from.display().to_string(), want, "none")
                     .hint("`sheaf reproduce TABLE --out DIR` makes them in DIR/results"));
             }
@@ -73,6 +75,9 @@ impl Job for Reproduce {
         if self.args.list {
             let mut report = Report::new();
             report.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
+            for table in tables {
+                report.line("rows", format!("{}: {}", table.name, table.row_names()));
+            }
             report.value("runs", plan.runs.len());
             return Ok(report.into());
         }
@@ -90,7 +95,7 @@ impl Job for Reproduce {
             }
             let mut line = Line::new(i + 1, plan.runs.len(), plan.seconds_after(i));
             match run(&plan, planned, stop, &mut |now| line.show(now)) {
-                Ok(Ended::Finished) => line.end(&format!("{}: finished", planned.name)),
+                Ok(Ended::Finished) => line.end(&format!("{}: {}", planned.name, plan.outcome(planned))),
                 Ok(Ended::Interrupted) => interrupted = true,
                 // One run that fails must not cost the others.
                 Err(error) => {

@@ -115,7 +115,7 @@ fn the_figure_is_drawn_from_a_results_folder() {
     );
     ok(dir.path(), "figure asynchronous --from . --out late.svg");
     let svg = std::fs::read_to_string(dir.path().join("late.svg")).unwrap();
-    assert!(svg.contains("longest delay (rounds)") && svg.contains("maze"), "{svg}");
+    assert!(svg.contains("longest delay (rounds)") && svg.contains("Maze"), "{svg}");
     file(dir.path(), "rates.csv", "task,kind,weights,value,solved\nmaze,delay,in step,0\n");
     let error = fails(dir.path(), "figure asynchronous --from . --out late.svg");
     assert!(error.contains("rates.csv, line 2"), "{error}");

@@ -6,6 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sheaf_learn::config::strict;
+use sheaf_learn::task::Experiment;
+use sheaf_learn::train::CheckpointFile;
+use sheaf_tasks::maze::task::Maze;
 
 use super::support::{fails, json, ok, sheaf};
 
@@ -98,7 +102,7 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
     let folder = folder.path();
     for (arguments, said) in [
         ("reproduce mazes --out x", "maze-baselines"),
-        ("reproduce all --scale tiny --out x", "full, half, quick"),
+        ("reproduce all --scale tiny --out x", "full, half, tenth, quick"),
         ("reproduce maze-baselines --only pm --out x", "pm-max"),
         ("reproduce maze-baselines --only pm --out x", "hint: "),
         ("reproduce maze-baselines --seeds 1,2,1 --out x", "each seed once"),
@@ -123,6 +127,7 @@ fn a_plan_that_was_not_measured_names_no_time() {
     assert!(list.contains("time not measured yet") && !list.contains("about 0 s"), "{list}");
     let one = ok(folder.path(), "reproduce maze-baselines --only cm-max --seeds 42 --list --out x");
     assert!(one.contains("1 run at scale full"), "{one}");
+    assert!(list.contains("maze-baselines: sheaf-admm, pm-max, pm-mean, cm-max, cm-mean\n"), "{list}");
 }
 
 #[test]
@@ -171,4 +176,56 @@ fn a_figure_is_drawn_from_a_file_or_a_seed() {
     assert!(std::fs::read_to_string(folder.join("c.svg")).unwrap().contains("maze-42"));
     let text = fails(folder, "figure learning-curve --runs nowhere --out c.svg");
     assert!(text.contains("hint: name the folder of a run"), "{text}");
+}
+
+/// Parameters so large that every product overflows: what a training that has diverged leaves.
+fn diverge(run: &Path) {
+    let path = run.join("checkpoints/step-00000004.safetensors");
+    let file = CheckpointFile::read(&path).unwrap();
+    let experiment: Experiment<Maze> = strict::parse("checkpoint", file.config().unwrap(), &[]).unwrap();
+    let model = experiment.model().unwrap();
+    let mut checkpoint = file.load(model.layout()).unwrap();
+    checkpoint.state.params.fill(f32::MAX);
+    std::fs::remove_file(&path).unwrap();
+    checkpoint.save(&path, model.layout()).unwrap();
+}
+
+#[test]
+fn a_run_that_loses_its_numbers_says_so_costs_no_other_and_goes_on_without_the_bad_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let arguments = "reproduce maze-baselines --only cm-max --only cm-mean --scale quick --out out";
+    ok(folder, &arguments.replace("--only cm-mean ", ""));
+    // Back to step 4 of 8, where the training diverges.
+    let lost = folder.join("out/runs/quick/maze-mpnn-cm-max-s42");
+    std::fs::remove_file(lost.join("final.safetensors")).unwrap();
+    std::fs::remove_file(lost.join("checkpoints/step-00000008.safetensors")).unwrap();
+    std::fs::remove_dir_all(folder.join("out/results")).unwrap();
+    diverge(&lost);
+    let report = || std::fs::read_to_string(folder.join("out/report.md")).unwrap();
+    // The second time is the same command again: it tries the run that failed, and only that.
+    for made in [1, 0] {
+        let output = sheaf(folder, &format!("{arguments} --json")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("maze-mpnn-cm-max-s42: failed: step 4 (batch 4"), "{said}");
+        assert!(said.contains("hint: --on-nan rollback goes on"), "{said}");
+        assert_eq!(said.matches("maze-mpnn-cm-mean-s42: finished in ").count(), made, "{said}");
+        assert_eq!(said.matches("test solved ").count(), made, "{said}");
+        let row = "| failed / 35.1 ± 37.2 |";
+        let why = "maze-mpnn-cm-max-s42 failed: step 4 (batch 4, sample ";
+        assert!(report().contains(row) && report().contains(why), "{}", report());
+        assert_eq!(record(folder, "out", "maze-mpnn-cm-max-s42")["status"], "failed");
+        assert_eq!(record(folder, "out", "maze-mpnn-cm-mean-s42")["status"], "finished");
+    }
+    let list = ok(folder, &format!("{arguments} --list"));
+    assert!(list.contains("1 finished; 4 steps to make"), "steps that were made are kept: {list}");
+    ok(folder, &format!("{arguments} --on-nan rollback"));
+    assert!(report().contains("--seeds 42 --on-nan rollback --out DIR`"), "{}", report());
+    assert!(
+        report().contains("; batches left out for lost numbers: ") && !report().contains("failed"),
+        "{}",
+        report()
+    );
+    assert_eq!(record(folder, "out", "maze-mpnn-cm-max-s42")["status"], "finished");
 }

@@ -3,6 +3,7 @@
 pub mod document;
 pub mod results;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sheaf_admm::Result;
@@ -61,7 +62,7 @@ fn table_block(table: &Table, results: &Results, scales: &[Scale]) -> Block {
     let mut titles: Vec<String> = if grouped { vec!["part".into()] } else { Vec::new() };
     titles.push("row".into());
     titles.extend(table.columns.iter().cloned());
-    titles.extend(["time", "reduced"].map(String::from));
+    titles.extend(["time", "remarks"].map(String::from));
     let rows = table.rows.iter().map(|row| {
         let mut cells: Vec<String> = if grouped { vec![row.group.into()] } else { Vec::new() };
         cells.push(row.label.clone());
@@ -69,7 +70,7 @@ fn table_block(table: &Table, results: &Results, scales: &[Scale]) -> Block {
             Some(cell) => cell_text(cell, results, scales),
             None => String::new(),
         }));
-        cells.extend(summary(row, results, scales));
+        cells.extend(summary(table, row, results, scales));
         cells
     });
     Block::Table(titles, rows.collect())
@@ -101,52 +102,78 @@ fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
     }
 }
 
-/// Time of a row's runs, and how much they were reduced.
-fn summary(row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
-    let (mut seconds, mut reduced, mut seen) = (0.0, Vec::new(), Vec::new());
-    for cell in row.cells.iter().flatten() {
+/// Time of a row's runs, and what a reader must know of them: how much they were reduced, and why one failed.
+fn summary(table: &Table, row: &Row, results: &Results, scales: &[Scale]) -> [String; 2] {
+    let (mut seconds, mut parts): (f64, Vec<Part<'_>>) = (0.0, Vec::new());
+    let cells =
+        || table.columns.iter().zip(&row.cells).filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
+    for (column, cell) in cells() {
         let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
+        let at = parts.iter().position(|part| part.scale == scale).unwrap_or_else(|| {
+            parts.push(Part { scale, columns: Vec::new(), records: Vec::new() });
+            parts.len() - 1
+        });
+        parts[at].columns.push(column);
         for record in results.of(scale, &cell.variant.name) {
-            if seen.contains(&&record.run) {
-                continue;
-            }
-            seen.push(&record.run);
-            seconds += record.train_seconds + record.eval_seconds;
-            let text = scale.reduction(record);
-            if !text.is_empty() && !reduced.contains(&text) {
-                reduced.push(text);
+            if !parts[at].records.iter().any(|known| known.run == record.run) {
+                parts[at].records.push(record);
+                seconds += record.train_seconds + record.eval_seconds;
             }
         }
     }
-    let time = if seen.is_empty() { String::new() } else { duration(seconds) };
-    [time, reduced.join("; ")]
+    let mut remarks = Vec::new();
+    for Part { scale, columns, records } in &parts {
+        let reduced = scale.reduction(records);
+        // Where only some columns were reduced, it says which.
+        let whose =
+            if columns.len() < cells().count() { format!("{}: ", columns.join(", ")) } else { String::new() };
+        remarks.extend((!reduced.is_empty()).then(|| format!("{whose}{reduced}")));
+        let failed = records.iter().filter(|record| record.status == Status::Failed);
+        remarks.extend(failed.map(|record| format!("{} failed: {}", record.run, record.error)));
+    }
+    let time = if parts.is_empty() { String::new() } else { duration(seconds) };
+    [time, remarks.join("; ")]
 }
 
-/// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves.
+/// The columns of a row that were run at the same scale, and their runs.
+struct Part<'a> {
+    scale: Scale,
+    columns: Vec<&'a str>,
+    records: Vec<&'a Record>,
+}
+
+/// Learning curves of the runs of a table, the first seed of each, in drawings of a few curves. Tasks have drawings of
+/// their own, and so have quick runs, which would be a dot beside the curve of a whole schedule.
 fn curves(table: &Table, results: &Results, scales: &[Scale]) -> Result<Vec<Block>> {
-    let mut found: Vec<Learning> = Vec::new();
-    for cell in table.rows.iter().flat_map(|row| &row.cells).flatten() {
+    let mut found: BTreeMap<(bool, &str), Vec<Learning>> = BTreeMap::new();
+    for cell in table.cells() {
         let Some(scale) = results.best_scale(&cell.variant, &cell.eval, scales) else { continue };
         let Some(record) = results.of(scale, &cell.variant.name).first().copied() else { continue };
         let folder = Record::folder(&results.folder, &record.scale, &record.run);
-        if found.iter().any(|known| known.name == record.run) || !folder.join("metrics.jsonl").is_file() {
-            continue;
+        let group = found.entry((scale == Scale::Quick, cell.variant.data())).or_default();
+        if !group.iter().any(|known| known.name == record.run) && folder.join("metrics.jsonl").is_file() {
+            group.push(Learning::read(&folder)?);
         }
-        found.push(Learning::read(&folder)?);
     }
-    let drawing = |part: &[Learning]| {
-        let caption = "Learning curves: training loss (logarithmic), and the metric on held-out samples during training.";
-        Ok(Block::Drawing(learning_curves(part)?.svg().to_string(), caption.into()))
-    };
-    found.chunks(CURVES).map(drawing).collect()
+    let mut blocks = Vec::new();
+    for ((quick, _), group) in found.iter().filter(|(_, group)| !group.is_empty()) {
+        // As many in each drawing, so that no curve is left alone in the last one.
+        let drawings = group.len().div_ceil(CURVES);
+        for part in group.chunks(group.len().div_ceil(drawings)) {
+            let whose = if *quick { " of quick runs, which are not comparable" } else { "" };
+            let caption = format!(
+                "Learning curves{whose}: training loss (logarithmic), and the metric on held-out samples during training."
+            );
+            blocks.push(Block::Drawing(learning_curves(part)?.svg().to_string(), caption));
+        }
+    }
+    Ok(blocks)
 }
 
 /// Every run of the tables: what it was, how long it took, and the command that repeats it.
 fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
-    let cells = || tables.iter().flat_map(|t| &t.rows).flat_map(|row| &row.cells).flatten();
-    let needed = |record: &&Record| {
-        cells().any(|cell| record.run == format!("{}-s{}", cell.variant.name, record.seed))
-    };
+    let cells = || tables.iter().flat_map(Table::cells);
+    let needed = |record: &&Record| cells().any(|cell| record.run == cell.variant.run(record.seed));
     let records: Vec<&Record> = results.all().filter(needed).collect();
     if records.is_empty() {
         return vec![Block::Heading(2, "Runs".into()), Block::Text("None.".into())];
@@ -184,22 +211,22 @@ fn runs(tables: &[Table], results: &Results) -> Vec<Block> {
 /// The command that repeats a run: its training alone, or, where much more than the steps was reduced, training and
 /// evaluation in the first table that has it.
 fn command(tables: &[Table], record: &Record) -> String {
-    let Record { experiment, seed, scale, steps, published_steps, .. } = record;
+    let Record { experiment, seed, scale, steps, published_steps, left_out, .. } = record;
+    let on_nan = if *left_out > 0 { " --on-nan rollback" } else { "" };
     if *scale == Scale::Quick.name() {
-        let own = |cell: &&Cell| record.run == format!("{}-s{seed}", cell.variant.name);
-        let cells =
-            |table: &'_ Table| table.rows.iter().flat_map(|row| &row.cells).flatten().find(own).cloned();
-        let found = tables.iter().find_map(|table| cells(table).map(|cell| (table.name, cell.variant.name)));
+        let own = |cell: &&Cell| record.run == cell.variant.run(*seed);
+        let found =
+            tables.iter().find_map(|table| Some((table.name, &table.cells().find(own)?.variant.name)));
         let (table, only) =
             found.map_or(("all", String::new()), |(table, name)| (table, format!(" --only {name}")));
-        return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed} --out DIR");
+        return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed}{on_nan} --out DIR");
     }
     let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();
     let steps = match *steps == *published_steps || *steps == 0 {
         true => String::new(),
         false => format!(" --set train.steps={steps}"),
     };
-    format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed} --out RUN")
+    format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed}{on_nan} --out RUN")
 }
 
 /// A time as people say it.

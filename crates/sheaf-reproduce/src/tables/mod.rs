@@ -40,6 +40,16 @@ impl Variant {
         TaskKind::of(self.file)
     }
 
+    /// What it learns from, whatever the model: maze, mnist or sudoku, with which the names of files begin.
+    pub fn data(&self) -> &'static str {
+        self.file.split('-').next().unwrap_or(self.file)
+    }
+
+    /// The name of its run with a seed.
+    pub fn run(&self, seed: u64) -> String {
+        format!("{}-s{seed}", self.name)
+    }
+
     /// The text of its file.
     pub fn text(&self) -> &'static str {
         FILES.iter().find(|(name, _)| *name == self.file).map_or("", |(_, text)| text)
@@ -108,9 +118,14 @@ impl Row {
         self.cells.iter().flatten().map(|cell| &cell.variant.name)
     }
 
+    /// Whether `--only` can call it so: by its name, or by its label as reports print it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.label.eq_ignore_ascii_case(name.trim())
+    }
+
     /// Empties the cells that `only` asks for neither by this row nor by their experiment.
     pub fn keep(&mut self, only: &[String]) {
-        if only.contains(&self.name) {
+        if only.iter().any(|name| self.is_called(name)) {
             return;
         }
         for place in &mut self.cells {
@@ -134,24 +149,43 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
+impl Table {
+    /// All its cells, row after row.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.rows.iter().flat_map(|row| &row.cells).flatten()
+    }
+
+    /// The names of its rows, as `--only` takes them.
+    pub fn row_names(&self) -> String {
+        self.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Experiment files with their texts.
+macro_rules! files {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../experiments/", $name, ".toml")))),*]
+    };
+}
+
 /// The experiment files that rows name.
-const FILES: &[(&str, &str)] = &[
-    ("maze", include_str!("../../experiments/maze.toml")),
-    ("maze-mpnn-pm-max", include_str!("../../experiments/maze-mpnn-pm-max.toml")),
-    ("maze-mpnn-pm-mean", include_str!("../../experiments/maze-mpnn-pm-mean.toml")),
-    ("maze-mpnn-cm-max", include_str!("../../experiments/maze-mpnn-cm-max.toml")),
-    ("maze-mpnn-cm-mean", include_str!("../../experiments/maze-mpnn-cm-mean.toml")),
-    ("mnist", include_str!("../../experiments/mnist.toml")),
-    ("mnist-cnn", include_str!("../../experiments/mnist-cnn.toml")),
-    ("mnist-mpnn", include_str!("../../experiments/mnist-mpnn.toml")),
-    ("sudoku", include_str!("../../experiments/sudoku.toml")),
-    ("sudoku-lowrank", include_str!("../../experiments/sudoku-lowrank.toml")),
-    ("sudoku-mpnn-pm-fixed-max", include_str!("../../experiments/sudoku-mpnn-pm-fixed-max.toml")),
-    ("sudoku-mpnn-pm-fixed-mean", include_str!("../../experiments/sudoku-mpnn-pm-fixed-mean.toml")),
-    ("sudoku-mpnn-cm-max", include_str!("../../experiments/sudoku-mpnn-cm-max.toml")),
-    ("sudoku-mpnn-cm-mean", include_str!("../../experiments/sudoku-mpnn-cm-mean.toml")),
-    ("sudoku-mpnn-pm-lora-max", include_str!("../../experiments/sudoku-mpnn-pm-lora-max.toml")),
-    ("sudoku-mpnn-pm-lora-mean", include_str!("../../experiments/sudoku-mpnn-pm-lora-mean.toml")),
+const FILES: &[(&str, &str)] = files![
+    "maze",
+    "maze-mpnn-pm-max",
+    "maze-mpnn-pm-mean",
+    "maze-mpnn-cm-max",
+    "maze-mpnn-cm-mean",
+    "mnist",
+    "mnist-cnn",
+    "mnist-mpnn",
+    "sudoku",
+    "sudoku-lowrank",
+    "sudoku-mpnn-pm-fixed-max",
+    "sudoku-mpnn-pm-fixed-mean",
+    "sudoku-mpnn-cm-max",
+    "sudoku-mpnn-cm-mean",
+    "sudoku-mpnn-pm-lora-max",
+    "sudoku-mpnn-pm-lora-mean",
 ];
 
 /// Seeds of the paper.
