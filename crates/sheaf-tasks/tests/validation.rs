@@ -80,7 +80,9 @@ fn validation_puzzles_may_be_of_another_kind() {
     assert_eq!(hard.test, mixed.test);
     assert_eq!(hard.train, load(&["data.kind=hard"]).train);
     assert_ne!(hard.train, mixed.train);
-    for keys in [&["data.validation_kind=easy"][..], &["data.validation_kind=full", "data.validation_count=0"]] {
+    for keys in
+        [&["data.validation_kind=easy"][..], &["data.validation_kind=full", "data.validation_count=0"]]
+    {
         let error = Sudoku::check(&experiment(&[&common[..], keys].concat())).unwrap_err();
         assert_eq!(error.place(), "data.validation_kind", "{error}");
     }
