@@ -14,7 +14,8 @@ __all__ = ["draw", "generate", "parse"]
 def generate(count: int, kind: str = "mixed", *, seed: int = 0) -> Tuple[np.ndarray, np.ndarray]:
     """Puzzles and their solutions, uint8 `[count, 9, 9]`.
 
-    Kinds: `"mixed"` (as the published data), `"full"`, `"minimal"`, `"graded"`, `"singles"`, `"any"` (ambiguous ones too).
+    Kinds: `"mixed"` (as the published data), `"full"`, `"minimal"`, `"graded"`, `"hard"`, `"singles"`, `"any"` (ambiguous
+    ones too).
 
     >>> from sheaf_admm import sudoku
     >>> puzzles, solutions = sudoku.generate(3, "singles", seed=1)

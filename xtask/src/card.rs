@@ -81,7 +81,13 @@ fn section(name: &str, own: &Value, inspected: &Value) -> Result<String> {
     out += &format!("- file: `{name}.safetensors`, {parameters} parameters, {bits} bits each\n");
     out += &format!("- data: {}\n", words(own, "data")?);
     out += &format!("- recipe: {}\n", inspected["made"].as_str().unwrap_or("not recorded"));
-    out += &format!("- command: {}\n", words(own, "command")?);
+    let command = words(own, "command")?;
+    let quotes = command.matches('`').count();
+    ensure!(
+        quotes % 2 == 0 && !command.starts_with("sheaf "),
+        "{RESULTS}: backquotes around the command of `{name}`"
+    );
+    out += &format!("- command: {command}\n");
     out += &format!("- commit: {}; seed: {}; hours: {hours}\n", list("commits"), list("seeds"));
     out += &format!("- the best were chosen on: {split}\n- limits: {}\n\n", words(own, "limits")?);
     out += "| measured on | result | command | commit |\n| --- | --- | --- | --- |\n";
@@ -120,5 +126,10 @@ mod tests {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(section("maze", &json!({ "title": "T." }), &inspected).is_err());
+        for broken in ["sheaf train", "`sheaf train"] {
+            let mut own = own.clone();
+            own["command"] = broken.into();
+            assert!(section("maze", &own, &inspected).unwrap_err().to_string().contains("backquotes"));
+        }
     }
 }

@@ -58,7 +58,8 @@ pub struct Record {
     pub status: Status,
     /// The error, if it failed.
     pub error: String,
-    /// Batches that were left out because a loss or gradient was not finite.
+    /// Batches skipped by rollbacks: those with a loss or gradient that was not finite, and those between them and the
+    /// checkpoints that the run returned to.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: u64,
     /// Seconds of training, over all sessions.

@@ -58,6 +58,11 @@ pub fn run(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
         if record.commit.is_empty() {
             record.commit.clone_from(&plan.request.commit);
         }
+        if record.steps == 0
+            && let Ok(Some(counters)) = counters(plan, planned)
+        {
+            record.train_seconds = counters.elapsed_seconds;
+        }
         record.write(&folder)?;
     }
     ended
@@ -146,9 +151,8 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
     let mut observer = Observer { now: Now { doing: "training".into(), ..now }, watch };
     let outcome = train(&mut *model, &run, &mut observer, stop).map_err(|error| match error.kind() {
         // The same seed loses the same numbers again.
-        ErrorKind::NotFinite if !plan.request.rollback => {
-            error.hint("--on-nan rollback goes on from the last good checkpoint and leaves the bad batch out")
-        }
+        ErrorKind::NotFinite if !plan.request.rollback => error
+            .hint("--on-nan rollback returns to the last good checkpoint and continues after the bad batch"),
         _ => error,
     });
     match outcome? {
@@ -157,7 +161,7 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
     }
 }
 
-/// What the newest checkpoint counted: seconds over all sessions, batches that were left out.
+/// What the newest checkpoint counted: seconds over all sessions, batches that rollbacks skipped.
 fn counters(plan: &Plan, planned: &Planned) -> Result<Option<Counters>> {
     let folder = plan.run_folder(planned);
     let Some(step) = newest(&folder) else { return Ok(None) };

@@ -51,16 +51,26 @@ impl Scale {
         Self::ALL.into_iter().find(|scale| scale.name() == name)
     }
 
-    /// Keys that change an experiment of `steps` steps.
-    pub fn overrides(self, task: TaskKind, steps: u64) -> Vec<String> {
+    /// Steps that it makes of a schedule of `published` steps.
+    pub fn steps(self, published: u64) -> u64 {
+        match self {
+            Self::Full => published,
+            Self::Half => (published / 2).max(1),
+            Self::Tenth => (published / 10).max(1),
+            Self::Quick => QUICK_STEPS,
+        }
+    }
+
+    /// Keys that change an experiment of `published` steps.
+    pub fn overrides(self, task: TaskKind, published: u64) -> Vec<String> {
+        let steps = format!("train.steps={}", self.steps(published));
         match self {
             Self::Full => return Vec::new(),
-            Self::Half => return vec![format!("train.steps={}", (steps / 2).max(1))],
-            Self::Tenth => return vec![format!("train.steps={}", (steps / 10).max(1))],
+            Self::Half | Self::Tenth => return vec![steps],
             Self::Quick => {}
         }
         let common = [
-            format!("train.steps={QUICK_STEPS}"),
+            steps,
             format!("train.batch={QUICK_BATCH}"),
             "train.warmup=2".into(),
             "train.ema=0.9".into(),
@@ -105,7 +115,10 @@ impl Scale {
             parts = vec![format!("quick: {}; not comparable", parts.join(", "))];
         }
         let left_out: u64 = trained().map(|record| record.left_out).sum();
-        parts.extend((left_out > 0).then(|| format!("batches left out for lost numbers: {left_out}")));
+        parts.extend(
+            (left_out > 0)
+                .then(|| format!("batches skipped by rollbacks (loss or gradient not finite): {left_out}")),
+        );
         parts.join("; ")
     }
 }
@@ -182,6 +195,9 @@ mod tests {
         // A run that is not trained yet was not reduced either.
         assert_eq!(Scale::Half.reduction(&[&Record { steps: 0, ..whole.clone() }]), "");
         let lost = Record { left_out: 2, ..whole };
-        assert_eq!(Scale::Full.reduction(&[&lost]), "batches left out for lost numbers: 2");
+        assert_eq!(
+            Scale::Full.reduction(&[&lost]),
+            "batches skipped by rollbacks (loss or gradient not finite): 2"
+        );
     }
 }

@@ -17,7 +17,7 @@ use sheaf_tasks::maze::task::{Maze, solve, summarise};
 use sheaf_tasks::mnist::data::ImageSet;
 use sheaf_tasks::mnist::evaluate::{Agents, EvalOptions, EvalReport, evaluate_with};
 use sheaf_tasks::mnist::shifts::Shift;
-use sheaf_tasks::mnist::task::Mnist;
+use sheaf_tasks::mnist::task::{ImageData, Mnist};
 use sheaf_tasks::sudoku::source::SudokuData;
 use sheaf_tasks::sudoku::task::{Sudoku, evaluate};
 
@@ -193,8 +193,8 @@ impl Prepared {
             TaskKind::Mnist => pictures(&Weights::load(weights)?, &self.config, eval, scale, progress),
             TaskKind::Cnn => {
                 let experiment: CnnExperiment = strict::parse("experiment", &self.config, &[])?;
-                let (weights, test) =
-                    (CnnWeights::load(weights)?, experiment.data.read(experiment.model.classes)?.test);
+                let weights = CnnWeights::load(weights)?;
+                let test = test_pictures(experiment.data, experiment.model.classes)?;
                 let mut network = CnnClassifier::new(&weights.model, &weights.params);
                 let (set, options) = shifted(&test, eval, scale, 0)?;
                 Ok(accuracy(&evaluate_with(&mut network, &set, &options, progress)?))
@@ -257,8 +257,7 @@ fn puzzles(
 ) -> Result<Values> {
     let Weights { experiment, model, params } = weights;
     let own: Experiment<Sudoku> = strict::parse("experiment", config, &[])?;
-    // Held-out puzzles do not depend on how many are trained on.
-    let (_, test) = SudokuData { count: own.data.count.min(1), generated: 0, ..own.data }.load()?;
+    let (_, test) = test_data(own.data).load()?;
     let set = test.first(scale.samples(test.len(), 81));
     let (iterations, options) = (experiment.iterations.eval, SolveOptions::fixed(experiment.iterations.eval));
     let summary = evaluate(&experiment.model, model, params, &set, &options, 1, progress)?.summary;
@@ -272,6 +271,18 @@ fn puzzles(
     ]))
 }
 
+/// The data of an experiment with its test puzzles in place of the validation puzzles that the run evaluated. Neither
+/// depends on how many puzzles are trained on.
+fn test_data(data: SudokuData) -> SudokuData {
+    let count = data.count.min(1);
+    SudokuData { count, generated: 0, validation_count: 0, validation_kind: String::new(), ..data }
+}
+
+/// The test pictures of an experiment, in place of the validation pictures that the run evaluated.
+fn test_pictures(data: ImageData, classes: usize) -> Result<ImageSet> {
+    Ok(ImageData { validation_count: 0, ..data }.read(classes)?.test)
+}
+
 fn pictures(
     weights: &Weights<Mnist>,
     config: &str,
@@ -283,7 +294,7 @@ fn pictures(
     let iterations = experiment.iterations.eval;
     // Weights do not keep folders: the experiment of the run says where the pictures lie.
     let own: Experiment<Mnist> = strict::parse("experiment", config, &[])?;
-    let test = own.data.read(own.model.classes)?.test;
+    let test = test_pictures(own.data, own.model.classes)?;
     let (set, options) = shifted(&test, eval, scale, iterations)?;
     let mut agents = Agents::new(&experiment.model, model, params, SolveOptions::fixed(iterations));
     let mut values = accuracy(&evaluate_with(&mut agents, &set, &options, progress)?);
@@ -306,4 +317,44 @@ fn accuracy(report: &EvalReport) -> Values {
         ("accuracy".into(), report.accuracy()),
         ("spread".into(), report.spread()),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sheaf_tasks::sudoku::generate;
+
+    #[test]
+    fn puzzles_of_an_evaluation_are_those_of_the_test_and_not_of_the_run() {
+        let set = ["data.count=2", "data.test_count=3", "data.validation_count=4"].map(String::from);
+        for file in ["sudoku", "sudoku-wide"] {
+            let path = format!("{}/../../experiments/{file}.toml", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let of_run: Experiment<Sudoku> = strict::parse(file, &text, &set).unwrap();
+            let (train, validation) = of_run.data.load().unwrap();
+            let SudokuData { kind, seed, .. } = of_run.data;
+            let (_, test) = test_data(of_run.data).load().unwrap();
+            assert_eq!((train.len(), validation.len(), test.len()), (2, 4, 3));
+            assert_eq!(test.keys(), generate::train_test_split(kind, seed, 0, 3).1.keys());
+            assert!(test.keys().is_disjoint(&validation.keys()) && test.keys().is_disjoint(&train.keys()));
+        }
+    }
+
+    #[test]
+    fn pictures_of_an_evaluation_are_those_of_the_test_and_not_of_the_run() {
+        let dir = std::env::temp_dir().join(format!("sheaf-reproduce-pictures-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (split, labels) in [("train", vec![1, 2, 3, 4, 5]), ("t10k", vec![7, 8])] {
+            let count = labels.len() as u8;
+            let pixels = vec![9; 4 * labels.len()];
+            let pictures = [vec![0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2], pixels].concat();
+            std::fs::write(dir.join(format!("{split}-images-idx3-ubyte")), pictures).unwrap();
+            let labels = [vec![0, 0, 8, 1, 0, 0, 0, count], labels].concat();
+            std::fs::write(dir.join(format!("{split}-labels-idx1-ubyte")), labels).unwrap();
+        }
+        let data = || ImageData { dir: dir.clone(), count: 0, validation_count: 2 };
+        assert_eq!(data().read(10).unwrap().test.labels, [4, 5]);
+        assert_eq!(test_pictures(data(), 10).unwrap().labels, [7, 8]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

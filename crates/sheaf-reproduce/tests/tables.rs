@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sheaf_reproduce::plan::{State, choose};
-use sheaf_reproduce::record::Record;
+use sheaf_reproduce::record::{Record, Status};
 use sheaf_reproduce::report;
 use sheaf_reproduce::report::results::Results;
 use sheaf_reproduce::tables::{self, Variant};
@@ -186,6 +186,28 @@ fn the_command_of_a_quick_run_makes_that_run() {
         seen += 1;
     }
     assert!(seen > 70, "{seen}");
+}
+
+#[test]
+fn the_command_of_a_training_that_failed_makes_the_steps_of_its_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "maze-mpnn-cm-max-s42".to_string();
+    let record = Record {
+        scale: "tenth".into(),
+        published_steps: 31_250,
+        status: Status::Failed,
+        error: "the disk is full".into(),
+        experiment: "maze-mpnn-cm-max".into(),
+        seed: 42,
+        run: run.clone(),
+        ..Record::default()
+    };
+    record.write(&Record::folder(folder.path(), "tenth", &run)).unwrap();
+    let results = Results::read(folder.path()).unwrap();
+    let text = report::text(&tables::all(), &results, &Scale::ALL).unwrap();
+    let command =
+        "`sheaf train experiments/maze-mpnn-cm-max.toml --set train.steps=3125 --seed 42 --out RUN`";
+    assert!(text.contains(command), "{text}");
 }
 
 /// `SHEAF_UPDATE_RESULTS=1` writes the document anew.

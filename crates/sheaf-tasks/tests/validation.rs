@@ -80,6 +80,8 @@ fn validation_puzzles_may_be_of_another_kind() {
     assert_eq!(hard.test, mixed.test);
     assert_eq!(hard.train, load(&["data.kind=hard"]).train);
     assert_ne!(hard.train, mixed.train);
+    let tests = load(&["data.kind=hard", "data.validation_count=0"]).test;
+    assert!(hard.test.keys().is_disjoint(&tests.keys()));
     for keys in
         [&["data.validation_kind=easy"][..], &["data.validation_kind=full", "data.validation_count=0"]]
     {

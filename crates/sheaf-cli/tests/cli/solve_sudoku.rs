@@ -70,6 +70,9 @@ fn agents_commit_in_rounds_until_the_board_is_complete() {
     let rounds = result["rounds"].as_u64().unwrap();
     assert!((2..=12).contains(&rounds) && result["iterations"].as_u64() == Some(50 * rounds));
     assert!(rounds == 12 || result["valid"].as_bool() == Some(true));
+    // Ten rounds unless told otherwise, whatever the weights were trained with.
+    let usual = json(here, hard);
+    assert!((2..=10).contains(&usual["rounds"].as_u64().unwrap()), "{usual}");
     let text = ok(here, &format!("{hard} --rounds 12"));
     assert!(text.contains(&format!("{} in {rounds} rounds", 50 * rounds)), "{text}");
     let maze = fails(here, "eval --weights builtin:maze --data x.npz --rounds 2");

@@ -222,9 +222,14 @@ fn command(tables: &[Table], record: &Record) -> String {
         return format!("sheaf reproduce {table}{only} --scale quick --seeds {seed}{on_nan} --out DIR");
     }
     let set: String = record.set.iter().map(|key| format!(" --set {key}")).collect();
-    let steps = match *steps == *published_steps || *steps == 0 {
+    // A training that has not ended has made the steps of its scale when it ends.
+    let made = match (*steps, Scale::named(scale)) {
+        (0, Some(scale)) => scale.steps(*published_steps),
+        (made, _) => made,
+    };
+    let steps = match made == *published_steps {
         true => String::new(),
-        false => format!(" --set train.steps={steps}"),
+        false => format!(" --set train.steps={made}"),
     };
     format!("sheaf train experiments/{experiment}.toml{set}{steps} --seed {seed}{on_nan} --out RUN")
 }

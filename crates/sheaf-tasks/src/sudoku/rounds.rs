@@ -11,6 +11,9 @@ use super::metrics::completes;
 use super::views::{argmax, reassemble};
 use super::{BLANK, CELLS, CLASSES, Grid};
 
+/// Rounds of `sheaf solve sudoku`, at most.
+pub const USUAL: usize = 10;
+
 /// The agents' prediction of a board. Two readings are equal if they have the same digits.
 #[derive(Clone, Debug)]
 pub struct Reading {

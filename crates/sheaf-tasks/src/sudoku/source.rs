@@ -81,8 +81,13 @@ impl SudokuData {
         if validation == 0 {
             return Ok(train_test_split(kind, seed, count, self.test_count));
         }
-        let mut taken = train_test_split(kind, seed, 0, self.test_count).1.keys();
-        let held_out = validation_puzzles(self.validation_kind()?, seed, validation, &mut taken);
+        let wanted = self.validation_kind()?;
+        let tests = |kind| train_test_split(kind, seed, 0, self.test_count).1.keys();
+        let mut taken = tests(kind);
+        if wanted != kind {
+            taken.extend(tests(wanted));
+        }
+        let held_out = validation_puzzles(wanted, seed, validation, &mut taken);
         Ok((training_puzzles(kind, seed, count, &taken), held_out))
     }
 
@@ -97,7 +102,7 @@ impl SudokuData {
         }
         if self.source != "generate" || self.validation_count == 0 {
             return Err(wrong("empty where no validation puzzles are generated", name)
-                .hint("data.validation_count generates some, with data.source = \"generate\""));
+                .hint("set data.validation_kind=\"\" too, or have some generated: data.source = \"generate\" and data.validation_count above 0"));
         }
         name.parse().map_err(|e: Error| wrong(e.expected(), name))
     }

@@ -8,7 +8,7 @@ use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::evaluate::Moment;
 use sheaf_tasks::sudoku::csv;
 use sheaf_tasks::sudoku::generate::{Kind, draw};
-use sheaf_tasks::sudoku::rounds::{Reading, in_rounds};
+use sheaf_tasks::sudoku::rounds::{Reading, USUAL, in_rounds};
 use sheaf_tasks::sudoku::task::{BoardReader, Boards, Sudoku, SudokuWeights, board};
 use sheaf_tasks::sudoku::text::{self, Puzzle};
 
@@ -56,10 +56,10 @@ pub struct SolveArgs {
     /// Seed of a fresh puzzle; a new one each time if not given
     #[arg(long, conflicts_with = "puzzle")]
     pub seed: Option<u64>,
-    /// Rounds of solving, at most; the experiment's number if not given, ten for the weights that ship. After each the
-    /// agents commit to the cells they are surest of; with 1 they answer at once, as `sheaf eval` counts
-    #[arg(long, value_name = "R", value_parser = rounds)]
-    pub rounds: Option<usize>,
+    /// Rounds of solving, at most. After each the agents commit to the cells they are surest of; with 1 they answer at
+    /// once, as `sheaf eval` counts
+    #[arg(long, value_name = "R", value_parser = rounds, default_value_t = USUAL)]
+    pub rounds: usize,
     /// Options of every task.
     #[command(flatten)]
     pub watch: WatchArgs,
@@ -70,7 +70,7 @@ pub struct SolveArgs {
 struct Solve {
     from: From,
     index: Option<usize>,
-    rounds: Option<usize>,
+    rounds: usize,
     plan: Plan,
 }
 
@@ -130,18 +130,16 @@ impl Job for Solve {
 impl Solve {
     /// Runs rounds until the board is complete or none is left.
     fn solve(&self, weights: &SudokuWeights, title: String, puzzle: Puzzle) -> Result<Story> {
-        let iterations = &weights.experiment.iterations;
-        let rounds = self.rounds.unwrap_or(iterations.rounds);
+        let most = weights.experiment.iterations.eval;
         let board = board(&weights.experiment.model)?;
         let givens = [puzzle.givens];
         let mut story = Story::new(title, puzzle);
-        let answers = in_rounds(&givens, rounds, &|_| {}, |puzzles, _| {
+        let answers = in_rounds(&givens, self.rounds, &|_| {}, |puzzles, _| {
             let (samples, reader) = (Boards { puzzles, solutions: &[] }, BoardReader(puzzles));
             let mut see = |moment: &Moment<'_>| {
                 story.boards.extend(moment.outputs.map(|outputs| Reading::of(outputs).predicted));
             };
-            let solve =
-                self.plan.watch(weights, &board, &samples, &reader, iterations.eval, true, &mut see)?;
+            let solve = self.plan.watch(weights, &board, &samples, &reader, most, true, &mut see)?;
             Ok(vec![story.round(solve)])
         })?;
         story.rounds = answers[0].rounds;
