@@ -13,7 +13,7 @@ use sheaf_tasks::sudoku::task::Sudoku;
 /// Parameters of the models as published. The sizes of Sudoku's message passing but the largest are those of this
 /// code: the paper gives them rounded, for an encoder that is larger than the released one; those of the descent and
 /// late experiments are ours, and so is the wider encoder of `sudoku-wide`.
-const PARAMETERS: [(&str, usize); 30] = [
+const PARAMETERS: [(&str, usize); 31] = [
     ("maze", 181_859),
     ("maze-descent", 91_492),
     ("maze-far", 181_859),
@@ -26,6 +26,7 @@ const PARAMETERS: [(&str, usize); 30] = [
     ("mnist", 1_081_835),
     ("mnist-cnn", 358_378),
     ("mnist-descent", 62_524),
+    ("mnist-drawn", 1_081_835),
     ("mnist-fast", 1_081_835),
     ("mnist-late", 62_524),
     ("mnist-mpnn", 198_027),
