@@ -53,7 +53,7 @@ impl Job for Export {
         let layout = weights.layout();
         let mut params = weights.params(&layout)?;
         let mut about = weights.about().clone();
-        if let Some(hours) = self.weights.hours() {
+        if let Some(hours) = self.weights.hours_of_run() {
             about.record = with_hours(&about.record, hours);
         }
         let mut report = Report::new();

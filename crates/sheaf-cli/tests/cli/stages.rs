@@ -1,5 +1,7 @@
 //! Recipes of several stages, and what their weights say of themselves.
 
+use std::fs;
+
 use super::support::{TINY, fails, file, json, ok, sheaf};
 
 const STAGES: &str = "\n[[stage]]\nname = \"short\"\ntrain.steps = 12\ntrain.average_last = 2\n\n\
@@ -23,8 +25,11 @@ fn a_recipe_trains_its_stages_and_its_weights_tell_how_they_were_made() {
     let shown = json(here, "inspect run/final.safetensors");
     assert!(shown["recipe"].as_str().unwrap().contains("[[stage]]"), "{shown}");
     assert!(shown["hours"].is_null(), "the same training gives the same file, whatever time it took");
-    ok(here, "export --weights run --out w.safetensors");
-    assert!(json(here, "inspect w.safetensors")["hours"].is_number());
+    for weights in ["run", "run/best.safetensors"] {
+        ok(here, &format!("export --weights {weights} --out w.safetensors"));
+        assert!(json(here, "inspect w.safetensors")["hours"].is_number(), "{weights}");
+        fs::remove_file(here.join("w.safetensors")).unwrap();
+    }
 
     // Weights that start from a file of one's own are not made by one command.
     let again =
@@ -34,9 +39,9 @@ fn a_recipe_trains_its_stages_and_its_weights_tell_how_they_were_made() {
     assert!(long["made"].as_str().unwrap().starts_with("no single command"), "{long}");
 
     // A finished recipe stays finished; a changed one is refused.
-    let before = std::fs::read(here.join("run/final.safetensors")).unwrap();
+    let before = fs::read(here.join("run/final.safetensors")).unwrap();
     ok(here, "train --resume --out run");
-    assert!(before == std::fs::read(here.join("run/final.safetensors")).unwrap());
+    assert!(before == fs::read(here.join("run/final.safetensors")).unwrap());
     assert!(fails(here, "train --resume --out run --set train.batch=8").contains("train.batch"));
     assert!(fails(here, "train recipe.toml --out run").contains("--resume"));
     let checkpoint = "run/stage-1/checkpoints/step-00000012.safetensors";
