@@ -52,10 +52,14 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
             percent: true,
             log_x: true,
             y_range: Some((0.0, 1.0)),
+            dashed: true,
             ..Axes::new("iteration k", &label)
         };
         axes.draw(sheet, (0.0, 2.0 * band + 20.0, FULL, chart), &coloured(&curves))?;
-        let names = curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone()));
-        legend::lines(sheet, (x.max(0.55 * FULL), 2.0 * band + 10.0), names).map(drop)
+        let mut x = x.max(0.55 * FULL);
+        for (i, curve) in curves.iter().enumerate() {
+            x = legend::line(sheet, (x, 2.0 * band + 10.0), (colour::curve(i), i), &curve.name)?;
+        }
+        Ok(())
     })
 }

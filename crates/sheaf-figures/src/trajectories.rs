@@ -126,11 +126,12 @@ impl Paths {
             (x + 0.5 * side + scale * p.0, y + 0.5 * side - scale * p.1)
         };
         let line = (side / 60.0).clamp(0.35, 1.0);
-        for (path, colour) in [(&self.z[agent], VERMILLION), (&self.x[agent], BLUE)] {
+        // z lies under x and is wider: where x follows it closely, both are seen.
+        for (path, colour, wider) in [(&self.z[agent], VERMILLION, 2.2), (&self.x[agent], BLUE, 1.0)] {
             let points: Vec<(f64, f64)> = path.iter().map(place).collect();
-            sheet.line(&points, colour, line)?;
+            sheet.line(&points, colour, wider * line)?;
             if let Some(&(x, y)) = points.last() {
-                sheet.star(x, y, (side / 14.0).clamp(1.2, 4.5), colour)?;
+                sheet.star(x, y, (side / 14.0).clamp(1.2, 4.5) * wider.sqrt(), colour)?;
             }
         }
         Ok(())
