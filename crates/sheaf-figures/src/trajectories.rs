@@ -21,11 +21,7 @@ const JUMP: f64 = 10.0;
 
 /// The figure of one story.
 pub fn trajectories(story: &Story) -> Result<Figure> {
-    if story.iterations == 0 {
-        let (want, got) = ("weights of agents that coordinate", "a model without coordination");
-        return Err(Error::new(ErrorKind::Unsupported, "figure trajectories", want, got)
-            .hint("`sheaf figure evolution` and `compare` show every kind of coordination"));
-    }
+    story.need_iterations("figure trajectories")?;
     let (rows, columns) = match &story.scene {
         Scene::Maze { grid, .. } | Scene::Picture { grid, .. } => (grid.rows(), grid.columns()),
         Scene::Sudoku { .. } => (3, 9),
