@@ -24,9 +24,10 @@ const KINDS: [(&str, &str); 3] = [
     ("loss", "share of messages lost"),
     ("activity", "share of iterations awake"),
 ];
-/// Height of a row, and room for its legend.
-const ROW: f64 = 190.0;
+/// Height of a row, room for its legend, and the space before the next row.
+const ROW: f64 = 200.0;
 const LEGEND: f64 = 18.0;
+const BETWEEN: f64 = 10.0;
 /// Room for the second line of the legends of the convex problem, and how many keys the first one holds.
 const SECOND: f64 = 14.0;
 const FIRST: usize = 4;
@@ -47,7 +48,9 @@ pub fn read(folder: &Path) -> Result<Vec<Panel>> {
     let mut panels = Vec::new();
     for (name, columns) in [("rates.csv", 5), ("convex.csv", 4)] {
         let path = folder.join(name);
-        let text = read_text_at_most(&path, MAX_BYTES, "results of agents out of step")?;
+        let text = read_text_at_most(&path, MAX_BYTES, "results of agents out of step").map_err(|e| {
+            e.hint("name a folder with rates.csv and convex.csv, such as results/asynchronous")
+        })?;
         parse(&path.display().to_string(), &text, columns, &mut panels)?;
     }
     Ok(panels)
@@ -111,7 +114,9 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                 let mut curves = panel.curves.clone();
                 let axes = if task.is_empty() {
                     curves.splice(0..0, in_step.cloned());
-                    Axes { log: true, ..Axes::new("iteration", "relative error (convex problem)") }
+                    let last = curves.iter().flat_map(|c| &c.points).map(|p| p.0).fold(1.0, f64::max);
+                    let axes = Axes::new("iteration", "relative error (convex problem)");
+                    Axes { log: true, x_range: Some((0.0, last)), ..axes }
                 } else {
                     let y_range = Some((0.0, 1.02));
                     Axes { percent: true, y_range, marks: Marks::Dots, ..Axes::new(label, named(task).1) }
@@ -135,7 +140,7 @@ pub fn asynchronous(panels: &[Panel]) -> Result<Figure> {
                     }
                 }
                 let axes = Axes { title, ..axes };
-                let height = ROW - LEGEND;
+                let height = ROW - LEGEND - BETWEEN;
                 axes.draw(sheet, (left, top + legend_height, FULL / 3.0, height), &coloured(&curves))?;
             }
         }

@@ -58,14 +58,18 @@ pub struct Axes<'a> {
     pub marks: Marks,
     /// A dashed horizontal line, and what it is.
     pub limit: Option<(f64, &'a str)>,
+    /// Whether curves after the first are dashed: where two coincide, both are seen.
+    pub dashed: bool,
+    /// What stands in a chart without a point.
+    pub empty: &'a str,
 }
 
 impl<'a> Axes<'a> {
     /// Linear axes with these labels.
     pub fn new(x: &'a str, y: &'a str) -> Self {
-        let (title, x_range, y_range, limit) = ("", None, None, None);
-        let (log, log_x, percent, marks) = (false, false, false, Marks::Lines);
-        Self { title, x, y, x_range, y_range, log, log_x, percent, marks, limit }
+        let (title, empty, x_range, y_range, limit) = ("", "", None, None, None);
+        let (log, log_x, percent, dashed, marks) = (false, false, false, false, Marks::Lines);
+        Self { title, x, y, x_range, y_range, log, log_x, percent, marks, limit, dashed, empty }
     }
 
     /// Draws the chart into a rectangle of the page.
@@ -124,8 +128,12 @@ impl<'a> Axes<'a> {
             }
         }
         let middle = top + 0.5 * (height - (top - y) - 24.0);
+        let centre = x + 12.0 + 0.5 * (width + 26.0);
         sheet.upwards(x + 6.0, middle, SMALL, self.y)?;
-        sheet.text(x + 12.0 + 0.5 * (width + 26.0), y + height - 5.0, SMALL, Anchor::Middle, self.x)
+        if !self.empty.is_empty() && finite().next().is_none() {
+            sheet.text(centre, middle, SMALL, Anchor::Middle, self.empty)?;
+        }
+        sheet.text(centre, y + height - 5.0, SMALL, Anchor::Middle, self.x)
     }
 
     /// Axes, grid and curves; each axis comes with the texts of its ticks, the horizontal one with how many it has at most.
@@ -153,7 +161,7 @@ impl<'a> Axes<'a> {
         for (i, (curve, colour)) in curves.iter().enumerate() {
             // Curves of one colour differ in their dashes.
             let before = curves[..i].iter().filter(|(_, c)| c == colour).count();
-            self.curve(&mut chart, curve, *colour, before)?;
+            self.curve(&mut chart, curve, *colour, if self.dashed { i } else { before })?;
         }
         Ok(())
     }
@@ -172,7 +180,10 @@ impl<'a> Axes<'a> {
             drawn(chart.draw_series([PathElement::new(dashes, stroke(INK, 0.7))]))?;
         }
         let above = style(SMALL, INK, false).pos(Pos::new(HPos::Left, VPos::Bottom));
-        drawn(chart.draw_series([Text::new(name.to_string(), (xs.start + dash, limit), above)])).map(drop)
+        // A part of the axis higher, so that letters stay clear of the line.
+        let ys = chart.y_range();
+        let place = (xs.start + dash, limit + 0.01 * (ys.end - ys.start));
+        drawn(chart.draw_series([Text::new(name.to_string(), place, above)])).map(drop)
     }
 
     fn curve<X, Y>(

@@ -34,6 +34,7 @@ pub fn class_emergence(story: &Story, shown: &[usize]) -> Result<Figure> {
         return Err(Error::new(ErrorKind::Unsupported, "figure class-emergence", "weights of pictures", got)
             .hint("take builtin:mnist, or weights of an experiment on MNIST"));
     };
+    story.need_iterations("figure class-emergence")?;
     let (classes, shown) = (*classes, story.among(shown));
     let side = side(shown.len() + 1).min(105.0);
     let height = side + 48.0 + 170.0;

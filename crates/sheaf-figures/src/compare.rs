@@ -20,12 +20,13 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
         return Err(Error::new(ErrorKind::Unsupported, "--with", want, got)
             .hint("both models solve the same sample: name weights of one task"));
     }
-    let shown: Vec<usize> = a.1.among(shown).into_iter().filter(|&k| k <= b.1.frames()).collect::<Vec<_>>();
-    let shown = if shown.is_empty() { vec![1] } else { shown };
+    // Each model shows those of its own iterations: one that does not iterate has a single panel.
+    let shown = [a.1.among(shown), b.1.among(shown)];
     let picture = usize::from(matches!(a.1.scene, Scene::Picture { .. }));
-    let side = side(shown.len() + picture).min(150.0);
+    let side = side(shown[0].len().max(shown[1].len()) + picture).min(150.0);
     let (chart, band) = (170.0, side + 34.0);
-    figure(FULL, 2.0 * band + chart + 26.0, |sheet| {
+    let last = a.1.frames().max(b.1.frames());
+    figure(FULL, 2.0 * band + chart + 40.0, |sheet| {
         for (i, (name, story)) in [a, b].into_iter().enumerate() {
             let y = band * i as f64;
             sheet.styled(
@@ -35,14 +36,18 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
                 Anchor::Left,
                 name,
             )?;
-            row(sheet, story, &shown, (1.0, y + 30.0, side), true)?;
+            row(sheet, story, &shown[i], (1.0, y + 30.0, side), true)?;
         }
-        let x = key(sheet, a.1, (2.0, 2.0 * band + 10.0))?;
+        key(sheet, a.1, (2.0, 2.0 * band + 10.0))?;
         let curves: Vec<Curve> = [a, b]
             .iter()
             .map(|(name, story)| Curve {
                 name: name.to_string(),
-                points: (1..=story.frames()).map(|k| (k as f64, story.right(k))).collect(),
+                points: match story.iterations {
+                    // The answer of a model that does not iterate is the same at every k.
+                    0 => [1, last].map(|k| (k as f64, story.right(1))).to_vec(),
+                    most => (1..=most).map(|k| (k as f64, story.right(k))).collect(),
+                },
                 spread: Vec::new(),
             })
             .collect();
@@ -52,10 +57,15 @@ pub fn compare(a: Named<'_>, b: Named<'_>, shown: &[usize]) -> Result<Figure> {
             percent: true,
             log_x: true,
             y_range: Some((0.0, 1.0)),
+            dashed: true,
             ..Axes::new("iteration k", &label)
         };
-        axes.draw(sheet, (0.0, 2.0 * band + 20.0, FULL, chart), &coloured(&curves))?;
-        let names = curves.iter().enumerate().map(|(i, c)| (colour::curve(i), c.name.clone()));
-        legend::lines(sheet, (x.max(0.55 * FULL), 2.0 * band + 10.0), names).map(drop)
+        axes.draw(sheet, (0.0, 2.0 * band + 34.0, FULL, chart), &coloured(&curves))?;
+        // A line of their own: names of runs are long.
+        let mut x = 44.0;
+        for (i, curve) in curves.iter().enumerate() {
+            x = legend::line(sheet, (x, 2.0 * band + 26.0), (colour::curve(i), i), &curve.name)?;
+        }
+        Ok(())
     })
 }

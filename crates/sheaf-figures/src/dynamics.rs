@@ -4,7 +4,7 @@
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::model::ViewGrid;
 
-use crate::chart::{Axes, Curve, Marks};
+use crate::chart::{Axes, Curve};
 use crate::colour::{self, BLUE, Colour, VERMILLION};
 use crate::file::Figure;
 use crate::sheet::{Anchor, FULL, SMALL, Sheet, TEXT, figure};
@@ -144,7 +144,9 @@ fn charts(sheet: &Sheet<'_>, story: &Story, height: f64) -> Result<()> {
     let panels: [(&str, Summary<'_>); 2] = [("mean over agents", &mean), ("largest over agents", &max)];
     for (i, (title, of)) in panels.into_iter().enumerate() {
         let (primal, dual) = (course("‖x − z‖", &story.primal, of), course("ρ‖Δz‖", &story.dual, of));
-        let axes = Axes { title, log: true, marks: Marks::Lines, ..Axes::new("iteration k", "residual") };
+        // From 0, so that the axis begins with a tick.
+        let x_range = Some((0.0, story.iterations as f64));
+        let axes = Axes { title, x_range, log: true, ..Axes::new("iteration k", "residual") };
         // Room between the label of one chart and the title of the next.
         let place = (CHARTS + 6.0, 18.0 + high * i as f64, wide, high - 8.0);
         axes.draw(sheet, place, &[(&primal, BLUE), (&dual, VERMILLION)])?;

@@ -58,7 +58,7 @@ pub(crate) fn row(
     }
     let mut before: Option<Grid> = None;
     for &k in shown {
-        title(column, &format!("k = {k}"))?;
+        title(column, &story.title(k))?;
         let place = (x + (side + GAP) * column as f64, y, side);
         let outputs = story.outputs(k);
         match &story.scene {

@@ -55,8 +55,10 @@ pub fn sizes(sweeps: &[Sweep], most: usize, note: &str) -> Result<Figure> {
         })
         .collect();
     figure(FULL, 240.0, |sheet| {
-        let names = sweeps.iter().enumerate().map(|(i, s)| (colour::curve(i), s.name.clone()));
-        legend::lines(sheet, (44.0, 10.0), names)?;
+        let mut left = 44.0;
+        for (i, sweep) in sweeps.iter().enumerate() {
+            left = legend::line(sheet, (left, 10.0), (colour::curve(i), i), &sweep.name)?;
+        }
         sheet.text(FULL - 12.0, 10.0, SMALL, Anchor::Right, note)?;
         let limit = format!("limit: {most} iterations");
         let x = "maze size n (n × n pixels)";
@@ -66,6 +68,7 @@ pub fn sizes(sweeps: &[Sweep], most: usize, note: &str) -> Result<Figure> {
             x_range,
             y_range: Some((0.0, 1.02)),
             marks: Marks::Dots,
+            dashed: true,
             ..Axes::new(x, "solved (%)")
         };
         axes.draw(sheet, (0.0, 18.0, 0.5 * FULL, 220.0), &coloured(&solved))?;
@@ -74,6 +77,8 @@ pub fn sizes(sweeps: &[Sweep], most: usize, note: &str) -> Result<Figure> {
             y_range: Some((0.0, 1.1 * most as f64)),
             marks: Marks::Dots,
             limit: Some((most as f64, &limit)),
+            dashed: true,
+            empty: "no maze was solved",
             ..Axes::new(x, "iterations until first solved")
         };
         axes.draw(sheet, (0.5 * FULL, 18.0, 0.5 * FULL, 220.0), &coloured(&firsts))

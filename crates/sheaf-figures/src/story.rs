@@ -151,6 +151,11 @@ impl Story {
         if ran.is_empty() { vec![self.frames()] } else { ran }
     }
 
+    /// What a panel of iteration `k` is called.
+    pub fn title(&self, k: usize) -> String {
+        if self.iterations == 0 { "no iterations".into() } else { format!("k = {k}") }
+    }
+
     /// Outputs after iteration `k`, from 1; those before anything was communicated for 0.
     pub fn outputs(&self, k: usize) -> &[f32] {
         let len = self.first.len();
@@ -164,6 +169,16 @@ impl Story {
         }
         let want = "weights of ADMM, which has x, z and residuals";
         Err(Error::new(ErrorKind::Unsupported, figure, want, "another kind of coordination")
+            .hint("`sheaf figure evolution` and `compare` show every kind of coordination"))
+    }
+
+    /// There are iterations: the agents coordinate.
+    pub fn need_iterations(&self, figure: &str) -> Result<()> {
+        if self.iterations > 0 {
+            return Ok(());
+        }
+        let (want, got) = ("weights of agents that coordinate", "a model without coordination");
+        Err(Error::new(ErrorKind::Unsupported, figure, want, got)
             .hint("`sheaf figure evolution` and `compare` show every kind of coordination"))
     }
 

@@ -21,11 +21,7 @@ const JUMP: f64 = 10.0;
 
 /// The figure of one story.
 pub fn trajectories(story: &Story) -> Result<Figure> {
-    if story.iterations == 0 {
-        let (want, got) = ("weights of agents that coordinate", "a model without coordination");
-        return Err(Error::new(ErrorKind::Unsupported, "figure trajectories", want, got)
-            .hint("`sheaf figure evolution` and `compare` show every kind of coordination"));
-    }
+    story.need_iterations("figure trajectories")?;
     let (rows, columns) = match &story.scene {
         Scene::Maze { grid, .. } | Scene::Picture { grid, .. } => (grid.rows(), grid.columns()),
         Scene::Sudoku { .. } => (3, 9),
@@ -126,11 +122,12 @@ impl Paths {
             (x + 0.5 * side + scale * p.0, y + 0.5 * side - scale * p.1)
         };
         let line = (side / 60.0).clamp(0.35, 1.0);
-        for (path, colour) in [(&self.z[agent], VERMILLION), (&self.x[agent], BLUE)] {
+        // z lies under x and is wider: where x follows it closely, both are seen.
+        for (path, colour, wider) in [(&self.z[agent], VERMILLION, 2.2), (&self.x[agent], BLUE, 1.0)] {
             let points: Vec<(f64, f64)> = path.iter().map(place).collect();
-            sheet.line(&points, colour, line)?;
+            sheet.line(&points, colour, wider * line)?;
             if let Some(&(x, y)) = points.last() {
-                sheet.star(x, y, (side / 14.0).clamp(1.2, 4.5), colour)?;
+                sheet.star(x, y, (side / 14.0).clamp(1.2, 4.5) * wider.sqrt(), colour)?;
             }
         }
         Ok(())

@@ -114,6 +114,11 @@ fn two_models_are_compared_side_by_side() {
     assert!(states.svg().contains("state h") && !states.svg().contains("agreement z"));
     look("trajectories_messages", &states);
     let still = Story { iterations: 0, ..other };
+    // A model that does not iterate does not cost the other its panels, and its answer is a level line.
+    let beside = compare(("Sheaf-ADMM", &maze), ("no coordination", &still), &SHOWN).unwrap();
+    for said in ["k = 1", "k = 3", "k = 30", "no iterations"] {
+        assert_eq!(beside.svg().matches(&format!("\n{said}\n")).count(), 1, "{said}");
+    }
     assert!(trajectories(&still).unwrap_err().hint_text().is_some());
 }
 

@@ -29,4 +29,5 @@ pub mod tables;
 pub mod task;
 
 pub use plan::{Plan, Planned, Request};
+pub use plan_text::counted;
 pub use scale::Scale;

@@ -74,6 +74,8 @@ pub struct Plan {
     pub runs: Vec<Planned>,
     /// Seconds of training per sample, where they were measured.
     pace: BTreeMap<String, f64>,
+    /// Whether the pace was looked for: what is unknown then stays unknown.
+    pub(crate) measured: bool,
 }
 
 /// Picks tables by name (`all` for all of them), and rows by their names, their labels or the experiments in them; unknown
@@ -126,7 +128,7 @@ impl Plan {
         }
         let pace = std::fs::read_to_string(request.out.join(PACE)).unwrap_or_default();
         let pace = serde_json::from_str(&pace).unwrap_or_default();
-        Ok(Self { request, runs, pace })
+        Ok(Self { request, runs, pace, measured: false })
     }
 
     /// Measures the pace of every experiment of unfinished runs that is not known yet: one gradient of a small batch.
@@ -142,6 +144,7 @@ impl Plan {
                 self.pace.insert(key, seconds);
             }
         }
+        self.measured = true;
         let known = !self.pace.is_empty() && self.request.out.is_dir();
         if let Some(text) = known.then(|| serde_json::to_string_pretty(&self.pace).ok()).flatten() {
             // An estimate that cannot be kept is measured again.

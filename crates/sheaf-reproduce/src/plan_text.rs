@@ -1,8 +1,11 @@
-//! A plan in words: one line per run, and a summary.
+//! A plan in words: one line per run, a summary, and what will make runs fail.
+
+use std::collections::BTreeMap;
 
 use crate::plan::{Plan, Planned, State};
 use crate::record::Record;
 use crate::report::duration;
+use crate::scale::grouped;
 use crate::tables::Metric;
 
 impl Plan {
@@ -13,7 +16,7 @@ impl Plan {
     }
 
     fn line(&self, run: &Planned, wide: usize) -> String {
-        let steps = run.prepared.train.steps;
+        let steps = grouped(run.prepared.train.steps);
         let state = match self.state(run) {
             State::Finished => "finished".into(),
             State::Trained => "trained, to be evaluated".into(),
@@ -24,9 +27,10 @@ impl Plan {
         let left = match self.seconds_left(run) {
             Some(0.0) => String::new(),
             Some(seconds) => format!("about {}", duration(seconds)),
+            None if self.measured => "time unknown".into(),
             None => "time not measured".into(),
         };
-        format!("{:<wide$}  {steps:>6} steps  {left:<18}  {state}", run.name).trim_end().to_string()
+        format!("{:<wide$}  {steps:>7} steps  {left:<18}  {state}", run.name).trim_end().to_string()
     }
 
     /// Runs, steps, time and disk of what is missing.
@@ -39,17 +43,41 @@ impl Plan {
         let unknown = times.iter().filter(|time| time.is_none()).count();
         let time = match unknown {
             0 => format!("about {}", duration(known)),
-            _ if unknown == open.len() => "time not measured yet: the first lines of a run say it".into(),
-            _ => format!("about {} without {unknown} that were not measured", duration(known)),
+            _ if unknown == open.len() && self.measured => "time unknown".into(),
+            _ if unknown == open.len() => {
+                "time not measured yet: the command without --list measures it".into()
+            }
+            _ => format!(
+                "about {}, without {} of unknown time",
+                duration(known),
+                counted(unknown as u64, "run")
+            ),
         };
+        let all =
+            format!("{} at scale {}", counted(self.runs.len() as u64, "run"), self.request.scale.name());
+        if open.is_empty() {
+            return format!("{all}, all finished");
+        }
         format!(
-            "{} at scale {}, {} finished; {} to make; {time}; {} of disk at most",
-            counted(self.runs.len() as u64, "run"),
-            self.request.scale.name(),
+            "{all}, {} finished; {} to make; {time}; {} of disk at most",
             self.runs.len() - open.len(),
             counted(steps, "step"),
             size(self.disk() as f64)
         )
+    }
+
+    /// What will make runs fail: data that are not there.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut missing: BTreeMap<String, u64> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| self.state(run) != State::Finished) {
+            if let Err(error) = run.variant.task().check_data(&self.request.places) {
+                *missing.entry(error.to_string().replace("\nhint: ", "; ")).or_default() += 1;
+            }
+        }
+        missing
+            .into_iter()
+            .map(|(why, count)| format!("{} will fail: {why}", counted(count, "run")))
+            .collect()
     }
 
     /// What came out of a finished run: its time, and the first result of its first evaluations.
@@ -77,8 +105,8 @@ impl Plan {
 }
 
 /// A number of things: 1 run, 2 runs.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// Bytes as people say them.
@@ -90,7 +118,7 @@ fn size(bytes: f64) -> String {
 mod tests {
     #[test]
     fn one_run_is_no_runs() {
-        assert_eq!([0, 1, 2].map(|n| super::counted(n, "run")), ["0 runs", "1 run", "2 runs"]);
+        assert_eq!([0, 1, 2_000].map(|n| super::counted(n, "run")), ["0 runs", "1 run", "2,000 runs"]);
     }
 
     #[test]

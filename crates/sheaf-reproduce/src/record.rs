@@ -13,6 +13,8 @@ const MAX_BYTES: u64 = 1 << 24;
 const MAX_LINES: usize = 100;
 /// Name of the record in its folder.
 const FILE: &str = "result.json";
+/// Name of the learning curve beside it; it is written last of what [`keep`] copies.
+pub const CURVE: &str = "metrics.jsonl";
 
 /// How far a run is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,8 +114,8 @@ impl Record {
 pub fn keep(run: &Path, folder: &Path) -> Result<()> {
     let config = read_text_at_most(&run.join("config.toml"), MAX_BYTES, "the configuration of a run")?;
     write_whole(&folder.join("config.toml"), without_folders(&config).as_bytes())?;
-    let metrics = read_text_at_most(&run.join("metrics.jsonl"), 1 << 28, "the metrics of a run")?;
-    write_whole(&folder.join("metrics.jsonl"), thinned(&metrics).as_bytes())
+    let metrics = read_text_at_most(&run.join(CURVE), 1 << 28, "the metrics of a run")?;
+    write_whole(&folder.join(CURVE), thinned(&metrics).as_bytes())
 }
 
 /// Folders of this machine mean nothing elsewhere: `dir` and `source` keep their last part.

@@ -14,7 +14,7 @@ use sheaf_learn::train::{
 
 use crate::machine;
 use crate::plan::{Plan, Planned, newest};
-use crate::record::{Record, Status, keep};
+use crate::record::{CURVE, Record, Status, keep};
 
 /// How a run ended, if not with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,10 @@ fn attempt(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
             return Ok(Ended::Interrupted);
         }
     }
+    // Before the record that counts the steps: a kill between the two must not cost the learning curve.
+    if record.steps == 0 || !results.join(CURVE).is_file() {
+        keep(&folder, &results)?;
+    }
     if record.steps == 0 {
         record.steps = planned.prepared.train.steps;
         if let Some(counters) = counters(plan, planned)? {
@@ -105,7 +109,6 @@ fn attempt(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
         }
         record.commit.clone_from(&plan.request.commit);
         record.write(&results)?;
-        keep(&folder, &results)?;
     }
     let weights = WeightsFile::read(&folder.join("final.safetensors"))?;
     for eval in &planned.evals {
@@ -118,6 +121,7 @@ fn attempt(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch<
         let (steps, start) = (record.steps, Instant::now());
         let doing = format!("evaluating {eval}");
         watch(&Now { run: planned.name.clone(), doing, step: steps, steps, ..Now::default() });
+        planned.variant.task().check_data(&plan.request.places)?;
         let values = planned.prepared.evaluate(&weights, eval, plan.request.scale, &|_| {})?;
         record.eval_seconds += start.elapsed().as_secs_f64();
         record.evals.insert(eval.clone(), values);
@@ -135,6 +139,7 @@ fn training(plan: &Plan, planned: &Planned, stop: &AtomicBool, watch: &mut Watch
     let steps = options.steps;
     let now = Now { run: planned.name.clone(), doing: "preparing".into(), steps, ..Now::default() };
     watch(&now);
+    planned.variant.task().check_data(&plan.request.places)?;
     let mut model = prepared.training()?;
     let run = Run {
         dir: &folder,

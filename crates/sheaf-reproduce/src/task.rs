@@ -1,7 +1,7 @@
 //! The four tasks as runs see them: the parameters of an experiment, a training, and evaluations of weights.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sheaf_admm::{Error, ErrorKind, Result};
 use sheaf_learn::config::{TrainSection, strict};
@@ -92,13 +92,31 @@ impl TaskKind {
 
     /// Keys that say where data lie.
     pub fn data_keys(self, places: &DataPlaces) -> Vec<String> {
-        let quoted = |path: &std::path::Path| format!("{:?}", path.display().to_string());
+        let quoted = |path: &Path| format!("{:?}", path.display().to_string());
         match (self, &places.sudoku) {
             (Self::Mnist | Self::Cnn, _) => vec![format!("data.dir={}", quoted(&places.mnist))],
             (Self::Sudoku, Some(file)) => {
                 vec![format!("data.source={}", quoted(file)), "data.count=0".into()]
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Data that a user has to bring are there; if not, an error that names the option.
+    pub fn check_data(self, places: &DataPlaces) -> Result<()> {
+        let missing = |path: &Path, want: &str, hint: &str| {
+            Err(Error::new(ErrorKind::Io, path.display().to_string(), want, "none").hint(hint))
+        };
+        match (self, &places.sudoku) {
+            (Self::Mnist | Self::Cnn, _) if !places.mnist.is_dir() => missing(
+                &places.mnist,
+                "the folder with the files of MNIST",
+                "`sheaf data mnist --out DIR` loads them; --mnist DIR says where they are",
+            ),
+            (Self::Sudoku, Some(file)) if !file.is_file() => {
+                missing(file, "a file of puzzles", "--sudoku names it; puzzles are generated without it")
+            }
+            _ => Ok(()),
         }
     }
 

@@ -77,6 +77,13 @@ fn check_options(args: &FigureArgs) -> Result<()> {
     if !of_sample && (args.weights.is_some() || args.data.is_some()) {
         return refused("--weights and --data", "a figure of one sample");
     }
+    let how = args.size.is_some() || args.iterations.is_some() || !args.at.is_empty();
+    if !of_sample && how {
+        return refused("--size, --iterations and --at", "a figure of one sample");
+    }
+    if !args.at.is_empty() && matches!(args.name, FigureName::Trajectories | FigureName::Views) {
+        return refused("--at", "a figure of some iterations");
+    }
     Ok(())
 }
 
@@ -102,11 +109,11 @@ fn draw(args: &FigureArgs, weights: &Source, with: Option<&Source>) -> Result<Fi
             _ => chosen.clone(),
         };
         let story = Story::of(&weights, &chosen, args.iterations)?;
-        match args.at.iter().find(|&&k| k > story.frames()) {
+        match args.at.iter().find(|&&k| story.iterations > 0 && k > story.iterations) {
             Some(k) => Err(Error::new(
                 ErrorKind::OutOfRange,
                 "--at",
-                format!("iterations from 1 to {}", story.frames()),
+                format!("iterations from 1 to {}", story.iterations),
                 k,
             )
             .hint("--iterations K runs more of them")),

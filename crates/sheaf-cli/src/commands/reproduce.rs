@@ -10,7 +10,7 @@ use sheaf_reproduce::report::results::Results;
 use sheaf_reproduce::report::{self, duration};
 use sheaf_reproduce::run::{Ended, Now, run};
 use sheaf_reproduce::task::DataPlaces;
-use sheaf_reproduce::{Plan, Request, Scale, tables};
+use sheaf_reproduce::{Plan, Request, Scale, counted, tables};
 
 use super::{COMMIT, Ending, Job, use_threads};
 use crate::args::{OnNanArg, ReproduceArgs};
@@ -40,6 +40,11 @@ impl Reproduce {
         if let Some(twice) = seeds.iter().enumerate().find(|(i, seed)| seeds[..*i].contains(seed)) {
             return Err(Error::new(ErrorKind::Unsupported, "--seeds", "each seed once", twice.1)
                 .hint("runs with the same seed are the same run"));
+        }
+        if args.out.is_file() {
+            let place = format!("--out {}", args.out.display());
+            return Err(Error::new(ErrorKind::Unsupported, place, "a folder", "a file")
+                .hint("runs, results and report go into one folder"));
         }
         let given: Vec<String> = std::env::args().skip(1).collect();
         let request = Request {
@@ -75,6 +80,7 @@ impl Job for Reproduce {
         if self.args.list {
             let mut report = Report::new();
             report.above(plan.lines().join("\n") + "\n").line("plan", plan.summary());
+            plan.warnings().into_iter().for_each(|warning| _ = report.line("note", warning));
             for table in tables {
                 report.line("rows", format!("{}: {}", table.name, table.row_names()));
             }
@@ -83,10 +89,15 @@ impl Job for Reproduce {
         }
         std::fs::create_dir_all(out)
             .map_err(|e| sheaf_learn::train::file::io_error(out, "a folder that can be made", &e))?;
-        say("measuring how long the runs will take");
-        plan.measure(&mut |_| {});
+        let finished =
+            |plan: &Plan| plan.runs.iter().filter(|run| plan.state(run) == State::Finished).count();
+        if finished(&plan) < plan.runs.len() {
+            say("measuring how long the runs will take");
+            plan.measure(&mut |_| {});
+        }
         plan.lines().iter().for_each(|line| say(line));
         say(&plan.summary());
+        plan.warnings().iter().for_each(|warning| say(&format!("note: {warning}")));
         let stop = stop_flag();
         let (mut failed, mut interrupted) = (0, false);
         for (i, planned) in plan.runs.iter().enumerate() {
@@ -103,40 +114,44 @@ impl Job for Reproduce {
                     line.end(&format!("{}: failed: {error}", planned.name));
                 }
             }
-            // The report is there at every moment.
-            self.report()?;
+            // The report is there at every moment; a disk that is full for a while costs no other run.
+            if let Err(error) = self.report() {
+                line.end(&format!("report not written: {error}"));
+            }
             if interrupted || stop.load(Ordering::Relaxed) {
                 interrupted = true;
                 break;
             }
         }
-        self.report()?;
-        let finished = plan.runs.iter().filter(|run| plan.state(run) == State::Finished).count();
+        let reported = self.report()?;
         let mut report = Report::new();
-        report.add("runs", "runs", plan.runs.len(), plan.summary()).value("finished", finished);
+        report.add("runs", "runs", plan.runs.len(), plan.summary()).value("finished", finished(&plan));
         report.value("failed", failed).value("interrupted", interrupted);
-        let report = self.written(report);
+        let report = if reported { self.written(report) } else { report };
         Ok(match failed {
             _ if interrupted => Ending::Interrupted(report),
             0 => Ending::Done(report),
             _ => {
-                let (want, got) =
-                    (format!("{} finished runs", plan.runs.len()), format!("{failed} that failed"));
+                let want = counted(plan.runs.len() as u64, "finished run");
+                let got = format!("{failed} that failed");
                 let error = Error::new(ErrorKind::SolverFailed, out.display().to_string(), want, got);
-                Ending::Failed(report, error.hint("report.md says why; the same command tries them again"))
+                let why = if reported { "report.md says why" } else { "the lines above say why" };
+                Ending::Failed(report, error.hint(format!("{why}; the same command tries again")))
             }
         })
     }
 }
 
 impl Reproduce {
-    fn report(&self) -> Result<()> {
+    /// Writes the report of the records so far; without any there is none.
+    fn report(&self) -> Result<bool> {
         let folder = self.args.out.join("results");
         if !folder.is_dir() {
-            return Ok(());
+            return Ok(false);
         }
         let results = Results::read(&folder)?;
-        report::write(&self.request.tables, &results, &[self.request.scale], &self.args.out)
+        report::write(&self.request.tables, &results, &[self.request.scale], &self.args.out)?;
+        Ok(true)
     }
 
     fn written(&self, mut report: Report) -> Report {

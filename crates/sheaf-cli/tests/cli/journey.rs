@@ -189,6 +189,13 @@ fn the_built_in_weights_can_be_inspected_and_measured() {
             assert!(row[key].as_f64().unwrap() > 0.0, "{key}: {row}");
         }
     }
+    // Message passing has no maps: all kinds but that of the Laplacian are measured.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/maze-mpnn-cm-max.toml");
+    let all =
+        json(here, &format!("bench --experiment {file} --size 7 --iterations 3 --batch 2 --seconds 0.1"));
+    let kinds: Vec<&str> =
+        all["rows"].as_array().unwrap().iter().filter_map(|row| row["kind"].as_str()).collect();
+    assert_eq!(kinds, ["eval", "solve", "train", "forward", "reverse"]);
     let scaling = json(here, "bench scaling --task maze --size 19 --iterations 2 --seconds 0.1");
     assert_eq!(scaling["rows"].as_array().unwrap().len(), 5);
 }

@@ -68,6 +68,18 @@ fn a_killed_reproduction_goes_on_to_the_same_bits_and_repeats_nothing() {
     let before = made("maze-s42");
     ok(folder, &format!("{WANTED} killed"));
     assert_eq!(before, made("maze-s42"), "a finished run is not repeated");
+    // Killed after the training was recorded and before its curve was: the curve is copied all the same.
+    let kept = folder.join("killed/results/quick/maze-s42");
+    let curve = std::fs::read(kept.join("metrics.jsonl")).unwrap();
+    let unfinished = std::fs::read_to_string(kept.join("result.json")).unwrap();
+    std::fs::write(kept.join("result.json"), unfinished.replace("\"finished\"", "\"unfinished\"")).unwrap();
+    std::fs::remove_file(kept.join("config.toml")).unwrap();
+    std::fs::remove_file(kept.join("metrics.jsonl")).unwrap();
+    let said = ok(folder, &format!("{WANTED} killed"));
+    assert!(said.contains("2 runs at scale quick, all finished"), "{said}");
+    assert!(
+        std::fs::read(kept.join("metrics.jsonl")).unwrap() == curve && kept.join("config.toml").is_file()
+    );
     let report = std::fs::read_to_string(folder.join("killed/report.md")).unwrap();
     assert!(report.contains("/ 99.9 ± 0.1") && report.contains("not comparable"), "{report}");
     assert!(report.contains("`sheaf reproduce maze-baselines --only maze --scale quick"), "{report}");
@@ -90,6 +102,9 @@ fn a_run_that_cannot_be_made_leaves_a_row_that_says_so_and_exit_code_1() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("error: out: expected 3 finished runs, got 3 that failed\nhint: "), "{said}");
+    // The plan says so before anything is made, and the way out is an option of this command.
+    assert!(said.contains("note: 3 runs will fail: nowhere: expected the folder"), "{said}");
+    assert!(said.contains("; time unknown; ") && said.contains("--mnist DIR says where they are"), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((report["finished"].as_u64(), report["failed"].as_u64()), (Some(0), Some(3)));
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
@@ -100,6 +115,7 @@ fn a_run_that_cannot_be_made_leaves_a_row_that_says_so_and_exit_code_1() {
 fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
+    std::fs::write(folder.join("taken"), "").unwrap();
     for (arguments, said) in [
         ("reproduce mazes --out x", "maze-baselines"),
         ("reproduce all --scale tiny --out x", "full, half, tenth, quick"),
@@ -114,6 +130,9 @@ fn wrong_options_of_reproduce_and_figure_name_the_right_ones() {
         ("figure sizes --out x.svg", "--from"),
         ("figure compare --out x.svg", "--with"),
         ("figure views --with builtin:maze --out x.svg", "figure compare"),
+        ("figure views --at 3 --out x.svg", "--at"),
+        ("figure sizes --from . --size 19 --out x.svg", "a figure of one sample"),
+        ("reproduce maze-baselines --out taken", "--out taken: expected a folder, got a file\nhint: "),
     ] {
         let text = fails(folder, arguments);
         assert!(text.starts_with("exit 2") && text.contains(said), "{arguments}: {text}");
@@ -136,6 +155,21 @@ fn a_folder_without_records_is_refused() {
     let text = fails(folder.path(), "reproduce all --from . --out x");
     assert!(text.contains("records of runs") && text.contains("hint: "), "{text}");
     assert!(!folder.path().join("x").exists());
+}
+
+#[test]
+fn a_report_that_was_not_written_is_not_named() {
+    // A file where the folder of results should be: no record, and so no report, can be written.
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir_all(folder.join("out")).unwrap();
+    std::fs::write(folder.join("out/results"), "").unwrap();
+    let output =
+        sheaf(folder, "reproduce maze-baselines --only cm-max --scale quick --out out").output().unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!shown.contains("report.md") && !said.contains("report.md"), "{shown}{said}");
+    assert!(said.contains("expected 1 finished run, got 1 that failed\nhint: the lines above"), "{said}");
 }
 
 #[test]

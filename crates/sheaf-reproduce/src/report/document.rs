@@ -18,7 +18,8 @@ pub enum Block {
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}\
     table{border-collapse:collapse;margin:1em 0;font-size:14px}th,td{border-bottom:1px solid #ddd;padding:.3em .7em;\
     text-align:left;vertical-align:top}th{border-bottom:2px solid #888}code{background:#f3f3f3;padding:0 .2em}\
-    td.short{white-space:nowrap}.wide{overflow-x:auto}figure{margin:1em 0}figcaption{color:#555;font-size:13px}svg{width:60em;max-width:100%;height:auto}";
+    td.short{white-space:nowrap}.wide{overflow-x:auto}figure{margin:1em 0}figcaption{color:#555;font-size:13px}svg{width:60em;max-width:100%;height:auto}\
+    td i{color:#767676}";
 
 /// As Markdown.
 pub fn markdown(blocks: &[Block]) -> String {
@@ -76,7 +77,7 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
 }
 
 /// Most characters of a cell that stays on one line: values with the paper's, times, names.
-const SHORT: usize = 32;
+const SHORT: usize = 39;
 
 fn cell_tag(text: &str) -> (&'static str, &'static str) {
     let open = if text.chars().count() <= SHORT { "<td class=\"short\">" } else { "<td>" };

@@ -41,8 +41,10 @@ fn blocks(tables: &[Table], results: &Results, scales: &[Scale]) -> Result<Vec<B
         Block::Text(
             "Written by `sheaf reproduce`, never by hand: `sheaf reproduce all --from results/ --out DIR` rebuilds it \
              from the records in `results/`. Each cell is *ours / the paper's*, as mean ± standard deviation over the \
-             seeds, whose number stands in brackets. A row that was not run says so, and so does one that was reduced: \
-             **quick** rows test the machinery with a few steps and are not comparable with anything."
+             seeds, whose number stands in brackets. Beside it stands the scale of a run that was reduced, such as \
+             [1, half]; *values in italics* with [1, quick] come from a few steps that test the machinery, and are not \
+             comparable with anything. Times are those of the runs behind a row, training and all evaluations; rows \
+             that share a run share its time."
                 .into(),
         ),
     ];
@@ -88,10 +90,19 @@ fn cell_text(cell: &Cell, results: &Results, scales: &[Scale]) -> String {
         Some((mean, deviation)) => {
             let spread =
                 if values.len() > 1 { format!(" ± {:.1}", percent * deviation) } else { String::new() };
-            format!("{:.1}{spread} [{}]", percent * mean, values.len())
+            let value = format!("{:.1}{spread}", percent * mean);
+            match (values.len(), scale) {
+                // What must not be taken for a result does not look like one.
+                (seeds, Some(Scale::Quick)) => format!("*{value} [{seeds}, quick]*"),
+                (seeds, Some(Scale::Full) | None) => format!("{value} [{seeds}]"),
+                (seeds, Some(scale)) => format!("{value} [{seeds}, {}]", scale.name()),
+            }
         }
         None if failed => "failed".into(),
-        None if records.iter().any(|r| r.evals.contains_key(&cell.eval)) => "none solved".into(),
+        None if records.iter().any(|r| r.evals.contains_key(&cell.eval)) => match scale {
+            Some(Scale::Quick) => "*none solved [quick]*".into(),
+            _ => "none solved".into(),
+        },
         None if records.is_empty() => "not run".into(),
         None => "unfinished".into(),
     };
@@ -237,6 +248,7 @@ fn command(tables: &[Table], record: &Record) -> String {
 /// A time as people say it.
 pub fn duration(seconds: f64) -> String {
     match seconds {
+        s if s > 0.0 && s < 0.5 => "under 1 s".into(),
         s if s < 60.0 => format!("{s:.0} s"),
         s if s < 3600.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
