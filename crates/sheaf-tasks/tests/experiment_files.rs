@@ -33,7 +33,7 @@ const PARAMETERS: [(&str, usize); 31] = [
     ("mnist-staged", 1_081_835),
     ("sudoku", 543_025),
     ("sudoku-fast", 543_025),
-    ("sudoku-graded", 543_025),
+    ("sudoku-hard", 903_345),
     ("sudoku-lowrank", 2_029_233),
     ("sudoku-mpnn-cm-max", 1_227_889),
     ("sudoku-mpnn-cm-mean", 1_227_889),
