@@ -43,7 +43,7 @@ pub fn panel(
     sheet.frame(x, y, side, side, INK, 1.0)?;
     let size = 0.58 * cell;
     for (k, &digit) in board.iter().enumerate().filter(|&(_, &digit)| digit != BLANK) {
-        let given = givens[k] != BLANK;
+        let given = givens[k] == digit; // a given that is predicted wrongly is a prediction
         let style = style(size, if given { INK } else { BLUE }, given);
         let (x, y) = (x + at(k % 9) + 0.5 * cell, y + at(k / 9) + 0.5 * cell);
         sheet.styled(x, y, &style, Anchor::Middle, &digit.to_string())?;
