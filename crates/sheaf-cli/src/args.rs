@@ -336,7 +336,7 @@ From a checkpoint the running average is taken, as in best.safetensors and final
 /// `sheaf export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Weights, a checkpoint, or the folder of a run: its final weights. Those of a run get the hours it took into their record
+    /// Weights, a checkpoint, or the folder of a run: its final weights. The record of a run's weights gets the hours it took
     #[arg(long, value_name = "FILE|RUN_DIR|builtin:TASK")]
     pub weights: String,
     /// Other weights of the same model, to write a mean of the two: useful between runs that started from the same weights

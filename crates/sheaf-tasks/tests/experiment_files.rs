@@ -12,7 +12,7 @@ use sheaf_tasks::sudoku::task::Sudoku;
 
 /// Parameters of the models as published. The sizes of Sudoku's message passing but the largest are those of this
 /// code: the paper gives them rounded, for an encoder that is larger than the released one; those of the descent and
-/// late experiments are ours, and so is the wider encoder of `sudoku-wide`.
+/// late experiments are ours, and so is the wider encoder of `sudoku-wide` and `sudoku-hard`.
 const PARAMETERS: [(&str, usize); 31] = [
     ("maze", 181_859),
     ("maze-descent", 91_492),

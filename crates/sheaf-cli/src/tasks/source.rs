@@ -57,11 +57,12 @@ impl Source {
     /// Hours of the run that the weights come from, if this is its directory or its `best` or `final` weights. A stage does
     /// not know how long those before it took.
     pub fn hours_of_run(&self) -> Option<f64> {
-        let Self::File(path) = self else { return None };
-        let (run, name) = (path.parent()?, path.file_name()?.to_string_lossy());
-        let stage = run.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stage-"));
-        let of_run = !stage && ["best.safetensors", "final.safetensors"].contains(&name.as_ref());
-        self.hours().or_else(|| hours(run).filter(|_| of_run))
+        self.hours().or_else(|| {
+            let (run, name) = (self.path()?.parent()?, self.path()?.file_name()?);
+            let stage = run.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stage-"));
+            let of_run = !stage && (name == "best.safetensors" || name == "final.safetensors");
+            if of_run { hours(run) } else { None }
+        })
     }
 
     /// The file they are in, if any.

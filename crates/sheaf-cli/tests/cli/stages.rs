@@ -31,6 +31,13 @@ fn a_recipe_trains_its_stages_and_its_weights_tell_how_they_were_made() {
         fs::remove_file(here.join("w.safetensors")).unwrap();
     }
 
+    // From inside the folder of the run too; a stage does not know how long those before it took.
+    for (weights, known) in [(".", true), ("final.safetensors", true), ("stage-2/final.safetensors", false)] {
+        ok(&here.join("run"), &format!("export --weights {weights} --out ../w.safetensors"));
+        assert_eq!(json(here, "inspect w.safetensors")["hours"].is_number(), known, "{weights}");
+        fs::remove_file(here.join("w.safetensors")).unwrap();
+    }
+
     // Weights that start from a file of one's own are not made by one command.
     let again =
         "train recipe.toml --out again --threads 1 --init run/stage-1/final.safetensors --set train.steps=8";
