@@ -50,3 +50,19 @@ pub fn panel(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sheet::figure;
+
+    #[test]
+    fn a_given_that_is_predicted_wrongly_is_drawn_as_a_prediction() {
+        let drawn = |digit: u8| {
+            let (mut givens, mut board) = ([BLANK; 81], [BLANK; 81]);
+            (givens[0], board[0]) = (5, digit);
+            figure(90.0, 90.0, |sheet| panel(sheet, (0.0, 0.0, 90.0), &givens, &board, None)).unwrap()
+        };
+        assert!(drawn(5).svg().contains("bold") && !drawn(9).svg().contains("bold"));
+    }
+}
